@@ -21,8 +21,9 @@ WEB_SOURCES := $(shell find web -type d \( -name node_modules -o -name dist \) -
 # harness, and the end-to-end tests, which need everything built first.
 TESTED := --workspace --exclude threadtalk-agent --exclude threadtalk-e2e
 
-.PHONY: help build test check check-web hooks test-web page-types test-rust test-e2e test-browser stress soak fuzz demo bench \
-	screenshots bench-findings bench-pairs bench-placement bench-sampling bench-streams bench-windows install clean packages
+.PHONY: help build test lab try-lab check check-web hooks test-web page-types test-rust test-e2e test-browser stress soak fuzz demo bench \
+	screenshots bench-findings bench-pairs bench-placement bench-sampling bench-streams \
+	bench-tune bench-windows install clean packages
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS='	' read -r n t; do \
@@ -48,8 +49,14 @@ $(STAMPS)/npm: web/package-lock.json | packages
 	cd web && npm ci --no-audit --no-fund --loglevel=error
 	@mkdir -p $(STAMPS) && touch $@
 
-test: packages-test build check test-web test-rust test-e2e test-browser ## run all checks and tests
+test: packages-test build try-lab check test-web test-rust test-e2e test-browser ## run all checks and tests
 	@echo "make test: everything passed"
+
+lab: packages-test ## get what tests in a virtual NUMA machine need: QEMU and a kernel
+	@make/lab.sh
+
+try-lab: packages-test
+	@make/lab.sh || echo "going on without the virtual NUMA machine: its tests are skipped" >&2
 
 check: packages-test check-web ## formatting, lints, layering, licences, file sizes, documents and words
 	$(CARGO) fmt --all --check
@@ -78,7 +85,7 @@ page-types: ## write the TypeScript types of the page's data again, after a chan
 test-rust: build
 	$(CARGO) test --release --no-fail-fast $(TESTED)
 
-test-e2e: packages-test build ## end-to-end tests: real programs through the binary
+test-e2e: packages-test build try-lab ## end-to-end tests: real programs through the binary
 	$(CARGO) test --release --no-fail-fast -p threadtalk-e2e
 
 test-browser: packages-test build ## the report's page in a headless browser
@@ -123,6 +130,9 @@ bench-sampling: packages-test build ## counted, exact and sampled volumes side b
 bench-streams: packages-test ## windows tried on the event streams of real programs (BENCH_ARGS=--help)
 	$(CARGO) run --release --quiet -p threadtalk-benches --bin streams -- $(BENCH_ARGS)
 
+bench-tune: packages-test build ## how often tune decides wrongly where the truth is known (BENCH_ARGS=--help)
+	$(CARGO) run --release --quiet -p threadtalk-benches --bin tune -- $(BENCH_ARGS)
+
 bench-windows: packages-test build ## recording in windows: what it costs, and how near the exact recording it comes (BENCH_ARGS=--help)
 	$(CARGO) run --release --quiet -p threadtalk-benches --bin windows -- $(BENCH_ARGS)
 
@@ -131,6 +141,10 @@ install: build ## install under PREFIX (default /usr/local), DESTDIR honoured
 	install -D -m 755 $(OUT)/libthreadtalk_agent.so $(DESTDIR)$(PREFIX)/lib/threadtalk/libthreadtalk_agent.so
 	install -D -m 755 $(OUT)/libthreadtalk_shim.so $(DESTDIR)$(PREFIX)/lib/threadtalk/libthreadtalk_shim.so
 	install -D -m 755 $(OUT)/libthreadtalk_watch.so $(DESTDIR)$(PREFIX)/lib/threadtalk/libthreadtalk_watch.so
+	install -D -m 755 $(OUT)/libthreadtalk_blocks.so $(DESTDIR)$(PREFIX)/lib/threadtalk/libthreadtalk_blocks.so
+	install -D -m 755 $(OUT)/libthreadtalk_data.so $(DESTDIR)$(PREFIX)/lib/threadtalk/libthreadtalk_data.so
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's|@BIN@|$(PREFIX)/bin|' make/threadtalk-auto.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/threadtalk-auto.service
 	install -d $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
 	$(OUT)/threadtalk completions bash > $(SHARE)/bash-completion/completions/threadtalk
 	$(OUT)/threadtalk completions zsh > $(SHARE)/zsh/site-functions/_threadtalk

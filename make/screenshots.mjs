@@ -24,10 +24,10 @@ const { chromium } = createRequire(join(ROOT, 'web/package.json'))('playwright-c
 /** Records the example in `folder` and returns the path of its page. */
 function makePage(folder) {
   const run = (command, ...args) => execFileSync(command, args, { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'] })
-  run('cc', '-O2', '-g', '-pthread', join(ROOT, 'examples/pairs.c'), '-o', 'pairs')
-  run(THREADTALK, 'record', '--exact', '-o', 'pairs.tt', '--', './pairs', '1500')
-  run(THREADTALK, 'report', 'pairs.tt', '--on', MACHINE, '--html', 'pairs.html')
-  return join(folder, 'pairs.html')
+  run('cc', '-O1', '-g', '-pthread', join(ROOT, 'examples/counters.c'), '-o', 'counters')
+  run(THREADTALK, 'record', '--exact', '-o', 'counters.tt', '--', './counters')
+  run(THREADTALK, 'report', 'counters.tt', '--on', MACHINE, '--html', 'counters.html')
+  return join(folder, 'counters.html')
 }
 
 async function photograph(page, picture) {

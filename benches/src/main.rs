@@ -121,7 +121,11 @@ fn heading(which: Which, options: &Options) -> (&'static str, Vec<Column>) {
     ];
     let columns = if options.translate_only { all[..1].to_vec() } else { all.to_vec() };
     match which {
-        Which::Kernels => ("kernel", columns),
+        Which::Kernels => {
+            let pages = Column::new("pages", Mode::Pages).target(3.0, Some(8.0));
+            let pages = (!options.translate_only).then_some(pages);
+            ("kernel", columns.into_iter().chain(pages).collect())
+        }
         Which::Suites => ("suite", columns),
         Which::Programs => ("program", columns),
         Which::ShortLived => {

@@ -9,6 +9,8 @@ pub enum Mode {
     Native,
     /// Sampled, at the default rate.
     Sampled,
+    /// The same, without following what the program allocates.
+    SampledNoObjects,
     /// Sampled from inside, with debug registers.
     Watched,
     /// Recorded, but nothing counted.
@@ -20,6 +22,8 @@ pub enum Mode {
     Detail,
     /// As `Detail`, without following what the program allocates.
     NoObjects,
+    /// As `Detail`, with accesses counted by page.
+    Pages,
     /// In windows, with the option that sets the dial and its value.
     Windows(&'static str, &'static str),
     /// As `Detail`, with all code translated anew.
@@ -81,10 +85,12 @@ impl Mode {
     fn options(self) -> Vec<&'static str> {
         match self {
             Mode::Sampled => vec!["--sample"],
+            Mode::SampledNoObjects => vec!["--sample", "--no-objects"],
             Mode::Watched => vec!["--sample", "--watch"],
             Mode::Windows(dial, value) => vec![dial, value],
             Mode::Matrix => vec!["--exact", "--matrix"],
             Mode::NoObjects => vec!["--exact", "--no-objects"],
+            Mode::Pages => vec!["--exact", "--pages"],
             Mode::NoStore => vec!["--exact", "--no-code-cache"],
             _ => vec!["--exact"],
         }

@@ -2,6 +2,7 @@
 import './style.css'
 import './placement.css'
 import './objects.css'
+import './memory.css'
 import { type Data, parseData } from './model/data'
 import type { Theme } from './model/scale'
 import { Store } from './state'
@@ -14,6 +15,7 @@ import { graph } from './view/graph'
 import { heatmap } from './view/heatmap'
 import { lines } from './view/lines'
 import { MAX_BESIDE, machine } from './view/machine'
+import { memory } from './view/memory'
 import { objects } from './view/objects'
 import { threads } from './view/threads'
 import { timeline } from './view/timeline'
@@ -42,7 +44,7 @@ function arrange(data: Data, store: Store): HTMLElement[] {
     el('div', { class: 'column' }, ...cards.filter((c) => c !== null))
   const drawing = placement ? machine(data, placement, store) : null
   const across = [timeline(data, store), lines(data, store)]
-  const first = [changes(findings.changes), causes(data, store), objects(data, store)]
+  const first = [changes(findings.changes), causes(data, store), memory(data, store), objects(data, store)]
   const large = placement !== null && placement.pus.length > LARGE_MACHINE
   const cards = [
     ...first,

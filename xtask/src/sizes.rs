@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 pub const MAX_LINES: usize = 600;
 
 /// Files that may be longer, each with its reason.
-const EXCEPTIONS: &[(&str, &str)] = &[];
+const EXCEPTIONS: &[(&str, &str)] =
+    &[("web/src/model/page-data.ts", "generated from the Rust types, a table")];
 
 /// What is looked at, by file extension.
 const EXTENSIONS: &[&str] =

@@ -5,10 +5,12 @@
 //! time of the whole call, reference placements included, the median of several runs. The table
 //! (`summary.rs`) has the quartiles of these over all problems, the slowest problem's, and in
 //! "runs" how far apart the fastest and the slowest run of a problem are, for the median problem.
-//! Before these, the exact tier, on machines of its own: all others are too large for it.
+//! Before these, the exact tier, on machines of its own: all others are too large for it. After
+//! them, plans for threads and data together against pairs of policies (`joint.rs`).
 
 mod best;
 mod graphs;
+mod joint;
 mod machines;
 mod random;
 mod summary;
@@ -48,6 +50,12 @@ struct Args {
     /// Leave out the other policies and the exact tier
     #[arg(long)]
     solver_only: bool,
+    /// Only plans for threads and data together
+    #[arg(long)]
+    joint_only: bool,
+    /// Threads of the programs for these
+    #[arg(long, default_value_t = 32)]
+    joint_threads: usize,
     /// Write better placements found to best-known.csv
     #[arg(long)]
     improve: bool,
@@ -67,6 +75,9 @@ fn main() -> Result<()> {
     let machines = machines::all()?;
     let wanted =
         |m: &&Machine| args.machines.is_empty() || args.machines.iter().any(|n| n == m.name);
+    if args.joint_only {
+        return joint_plans(&args, machines);
+    }
     if !args.solver_only && args.machines.is_empty() {
         exact_tier(&args, &mut summary)?;
         summary.print(machines::SMALL_THREADS);
@@ -82,6 +93,18 @@ fn main() -> Result<()> {
     }
     if args.improve {
         println!("{} better placements written", best.write()?);
+    }
+    if args.solver_only { Ok(()) } else { joint_plans(&args, machines) }
+}
+
+/// Plans for threads and data on the machines that are wanted.
+fn joint_plans(args: &Args, machines: Vec<Machine>) -> Result<()> {
+    let wanted =
+        |m: &Machine| args.machines.is_empty() || args.machines.iter().any(|n| n == m.name);
+    let machines: Vec<Machine> = machines.into_iter().filter(wanted).collect();
+    if let Some(machine) = machines.first() {
+        joint::compare(&machines, args.joint_threads)?;
+        joint::large(machine, args.joint_threads)?;
     }
     Ok(())
 }
@@ -180,6 +203,11 @@ fn problem(
         }
         summary.add(threads, &way.name, measured);
     }
+}
+
+/// CPU time of this process so far, s.
+fn cpu_seconds() -> f64 {
+    cpu_ms() / 1e3
 }
 
 /// CPU time of this process so far, ms.

@@ -11,6 +11,7 @@ use engine::{control, descriptor, grants, options};
 use std::mem::offset_of;
 use wire::detail::{self, Cell, ChunkHead, Event, holds, kind};
 use wire::objects;
+use wire::pages;
 use wire::session::{self, Deaths, mode};
 use wire::shared::{self, Block, FarReaders, Peer, Shared, Sharer};
 use wire::trace::{self, what};
@@ -48,6 +49,7 @@ pub fn header() -> String {
     counting(h);
     translated_code(h);
     windows(h);
+    pages(h);
     shared_memory(h);
     calls(h);
     blocks(h);
@@ -167,6 +169,7 @@ fn counting(h: &mut Header) {
             blocks_unknown,
             threads,
             modules,
+            page_accesses_lost,
         }
     );
     constants!(
@@ -247,7 +250,28 @@ fn windows(h: &mut Header) {
         PHASE_BITS = phase::BITS,
         PHASE_OFF = phase::OFF,
         PHASE_COUNT = phase::COUNT,
+        PHASE_LIGHT = phase::LIGHT,
         FIRST_WINDOW = FIRST_WINDOW,
+    );
+}
+
+fn pages(h: &mut Header) {
+    let below = -i64::from(engine::pages::COUNTERS) as u64;
+    constants!(
+        h,
+        PAGE_SHIFT = pages::PAGE_SHIFT,
+        PLACES_BITS = pages::PLACES_BITS,
+        RUNS = layouts::RUNS,
+        COUNTERS_BELOW = below,
+        TOUCHED_BELOW = below + pages::TOUCHED_BYTES,
+        RUNS_BELOW = below + pages::TOUCHED_BYTES + layouts::RUNS as u64 / 8,
+    );
+    structure!(h, "page_counters" = pages::Counters { reads, writes });
+    structure!(h, "page_touched" = pages::Touched { lines, written });
+    structure!(
+        h,
+        "page_owner" =
+            pages::Owner { page, thread, site, group, allocated_by, start, bytes, ordinal }
     );
 }
 

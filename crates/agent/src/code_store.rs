@@ -17,20 +17,17 @@ use wire::code::{self, FileHeader, Slot};
 
 /// The mapped file: address and bytes; 0 = none.
 static STORE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
-/// Mixed into what code is known by: the engine's fingerprint.
-static FINGERPRINT: AtomicU64 = AtomicU64::new(0);
 /// Bytes used from the file and of the recording since their pages were last let go.
 static TOUCHED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 /// After this many bytes, pages are let go: they are not the program's memory.
 const STEP: u64 = 4 << 20;
 
 /// Maps the store, if the recorder has one for us. Returns whether.
-pub fn open(place: &session::Place<'_>, fingerprint: u64) -> bool {
+pub fn open(place: &session::Place<'_>) -> bool {
     let Some(descriptor) = session::first().code_store.load(Ordering::Relaxed).checked_sub(1)
     else {
         return false;
     };
-    FINGERPRINT.store(fingerprint, Ordering::Relaxed);
     let Some(fd) = place.open_beside(descriptor) else { return false };
     let bytes = sys::stat_of(fd).map_or(0, |stat| stat.size());
     let mut mapped = None;
@@ -54,7 +51,7 @@ pub fn open(place: &session::Place<'_>, fingerprint: u64) -> bool {
 
 /// What the code of this file is known by.
 fn module(file: u64, kind: Kind) -> u64 {
-    code::mix(code::mix(file ^ FINGERPRINT.load(Ordering::Relaxed)) ^ kind as u64)
+    code::mix(code::mix(file ^ kind.fingerprint) ^ u64::from(kind.returns_flags))
 }
 
 /// Appends the stored block for the code at `offset` of a file to `to`, which is empty.

@@ -2,6 +2,7 @@
 
 use crate::layouts::{Session, tt_mode, tt_session};
 use crate::lock::Lock;
+use crate::pages;
 use crate::session;
 use crate::shared;
 use crate::windows;
@@ -54,6 +55,7 @@ pub fn prepare() {
         blocks_unknown: (&raw const h.blocks_unknown).cast_mut(),
         threads: &raw const h.threads,
         modules: &raw const h.modules,
+        page_accesses_lost: (&raw const h.page_accesses_lost).cast_mut(),
     };
     // SAFETY: no slow path runs yet.
     unsafe {
@@ -62,6 +64,7 @@ pub fn prepare() {
     }
     windows::begin();
     shared::begin();
+    pages::prepare();
 }
 
 /// One of [`mode`].
@@ -70,8 +73,10 @@ pub fn mode() -> u32 {
     unsafe { tt_mode as u32 }
 }
 
-/// The memory in `start..end` is new: says so in the trace, if there is one.
+/// The memory in `start..end` is new: says so in the trace, if there is one, and to what is counted
+/// by page.
 pub fn forget(start: u64, end: u64) {
+    pages::forget(start, end);
     if mode() == mode::TRACE && end > start {
         // SAFETY: the session is open.
         unsafe { tt_trace_forget(start, end - start) };
@@ -91,7 +96,7 @@ pub fn traced_copy(from: u64, to: u64, bytes: u64) -> bool {
 
 /// A number for the code site at `pc`; 0 when there is none left or the mode needs no sites.
 pub fn site(pc: u64) -> u32 {
-    if !matches!(mode(), mode::DETAIL | mode::TRACE) {
+    if !matches!(mode(), mode::DETAIL | mode::TRACE) && !pages::are_counted() {
         return 0;
     }
     let mut known = KNOWN_SITES.lock();

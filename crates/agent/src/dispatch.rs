@@ -12,6 +12,7 @@ use crate::shared::mappings::Mappings;
 use crate::sys;
 use crate::tallies;
 use crate::thread;
+use crate::windows;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use engine::control;
@@ -23,9 +24,13 @@ use types::tally::Meaning;
 use wire::session::life;
 
 /// Everything that translation needs, behind one lock.
-/// All threads run the code of one engine: what is theirs alone, it reaches by %gs.
+/// All threads run the same code: what is theirs alone, it reaches by %gs. With light code between
+/// windows there are two engines, and each thread goes to the one that is wanted whenever it asks
+/// for code.
 pub struct Runtime {
     pub engine: Option<Engine>,
+    /// For code without checks, between windows.
+    pub light: Option<Engine>,
     pub modules: Modules,
     /// Segments of System V shared memory: start and bytes.
     pub segments: Vec<(u64, u64)>,
@@ -37,6 +42,7 @@ pub struct Runtime {
 
 static RUNTIME: Lock<Runtime> = Lock::new(Runtime {
     engine: None,
+    light: None,
     modules: Modules::new(),
     segments: Vec::new(),
     shared: Mappings::new(),
@@ -168,15 +174,29 @@ impl Runtime {
 
     /// Code for `target` (or behind a link); `None` if it must run natively.
     pub fn code(&mut self, from: Origin, target: u64) -> (u64, Option<u64>) {
-        let Some((engine, modules)) = self.parts() else { return (target, None) };
+        let is_light = windows::is_light();
+        let Runtime { engine, light, modules, .. } = self;
+        let (wanted, other) = if is_light { (light, engine) } else { (engine, light) };
+        let Some(engine) = wanted else { return (target, None) };
+        let left = match (from, &mut *other) {
+            (Origin::Link(link), Some(other)) => other.leave(link, modules),
+            _ => None,
+        };
         // SAFETY: under the lock; the program is about to execute the target.
         let (target, resolved) = unsafe {
-            match from {
-                Origin::Link(link) => engine.follow(link, modules),
-                Origin::Site(site) => (target, engine.learn(site, target, modules)),
-                Origin::Elsewhere => (target, engine.look_up(target, modules)),
+            match (from, left) {
+                (_, Some(target)) => (target, engine.enter(target, modules)),
+                (Origin::Link(link), None) => engine.follow(link, modules),
+                (Origin::Site(site), None) => (target, engine.learn(site, target, modules)),
+                (Origin::Elsewhere, None) => (target, engine.look_up(target, modules)),
             }
         };
+        for code in engine.returning() {
+            if let Some(other) = &mut *other {
+                // SAFETY: under the lock.
+                unsafe { other.add_returning(code) };
+            }
+        }
         self.publish();
         match resolved {
             Resolved::Cache(address) => (target, Some(address)),
@@ -230,7 +250,11 @@ impl Runtime {
     }
 
     fn engines(&self) -> impl Iterator<Item = &Engine> {
-        self.engine.iter()
+        self.engine.iter().chain(&self.light)
+    }
+
+    fn engines_mut(&mut self) -> impl Iterator<Item = &mut Engine> {
+        self.engine.iter_mut().chain(&mut self.light)
     }
 
     /// Whether the address lies in a code cache.
@@ -253,7 +277,8 @@ impl Runtime {
     /// Makes room for translations near all code that there is, while memory can be had.
     pub fn map_regions(&mut self) {
         for start in self.modules.starts() {
-            if let Some((engine, modules)) = self.parts() {
+            let Runtime { engine, light, modules, .. } = self;
+            for engine in engine.iter_mut().chain(light) {
                 engine.prepare(start, modules);
             }
         }
@@ -261,10 +286,9 @@ impl Runtime {
 
     /// Lets `pc`, to which a call returns that allocates, say when it is reached.
     pub fn hook_return(&mut self, pc: u64) {
-        let Some((engine, modules)) = self.parts() else { return };
-        if modules.hooks.add_return(pc) {
+        if self.modules.hooks.add_return(pc) {
             // SAFETY: under the lock.
-            unsafe { engine.tell(pc) };
+            self.engines_mut().for_each(|engine| unsafe { engine.tell(pc) });
         }
     }
 
@@ -272,10 +296,8 @@ impl Runtime {
     /// before the modules forget what lies there.
     pub fn invalidate(&mut self, start: u64, end: u64) {
         let (start, end) = self.modules.with_neighbours(start, end);
-        if let Some(engine) = &mut self.engine {
-            // SAFETY: under the lock.
-            unsafe { engine.invalidate(start, end) };
-        }
+        // SAFETY: under the lock.
+        self.engines_mut().for_each(|engine| unsafe { engine.invalidate(start, end) });
     }
 
     fn publish(&self) {

@@ -2,7 +2,8 @@
 //! thread's part of the session, page and tallies, right below it, so that %gs reaches all.
 //!
 //! The part is mapped there a second time, which needs no descriptor. In modes without checks
-//! threads have no map, and their parts stay where the session has them.
+//! threads have no map, and their parts stay where the session has them. Where accesses are counted
+//! by page, more of the session lies below: see [`pages`].
 //!
 //! Neighbours: `slow/grants.h` grants and takes back, [`thread`](crate::thread) has the slots.
 
@@ -13,6 +14,7 @@ use crate::layouts::{
     MAX_BANKS, REGION_SHIFT, REGIONS, SLOTS, tt_granted, tt_grants, tt_to_passing,
 };
 use crate::limits;
+use crate::pages;
 use crate::presence;
 use crate::session;
 use crate::shadow;
@@ -24,8 +26,20 @@ use wire::session::{AREA_BYTES, ThreadPage, mode};
 
 const MAPS: usize = MAX_BANKS * SLOTS;
 const PAGE: u64 = size_of::<ThreadPage>() as u64;
-const STRIDE: u64 = AREA_BYTES + engine::grants::BYTES;
-const RESERVED: u64 = MAPS as u64 * STRIDE;
+const _: () = assert!(MAPS <= wire::pages::MAX_SLOTS);
+
+/// Bytes below each map.
+fn below() -> u64 {
+    if pages::are_counted() { pages::BELOW } else { AREA_BYTES }
+}
+
+fn stride() -> u64 {
+    below() + engine::grants::BYTES
+}
+
+fn reserved() -> u64 {
+    MAPS as u64 * stride()
+}
 
 /// Start of the reservation; 0 = threads have no maps.
 static START: AtomicU64 = AtomicU64::new(0);
@@ -38,8 +52,13 @@ static LIVE: [AtomicBool; MAPS] = [const { AtomicBool::new(false) }; MAPS];
 
 /// The maps that a thread uses.
 fn live_maps() -> impl Iterator<Item = u64> {
+    live().map(|(_, map)| map)
+}
+
+/// The slots that have a thread, with its map.
+pub fn live() -> impl Iterator<Item = (usize, u64)> {
     let live = LIVE.iter().enumerate().filter(|(_, live)| live.load(Ordering::Relaxed));
-    live.map(|(index, _)| map_of(index))
+    live.map(|(index, _)| (index, map_of(index)))
 }
 
 fn needed() -> bool {
@@ -61,16 +80,16 @@ pub fn map() -> Option<()> {
 /// Places for the passing maps, which are shared: children inherit them.
 fn reserve_places() -> Option<u64> {
     const FLAGS: u64 = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE;
-    let start = sys::map_away(RESERVED, sys::PROT_NONE, FLAGS, -1, 0)?;
-    limits::not_data(RESERVED);
+    let start = sys::map_away(reserved(), sys::PROT_NONE, FLAGS, -1, 0)?;
+    limits::not_data(reserved());
     // SAFETY: before any slow path runs.
     unsafe { tt_to_passing = start.wrapping_sub(START.load(Ordering::Relaxed)) };
     Some(start)
 }
 
 fn reserve() -> Option<u64> {
-    let start = sys::anonymous_away(RESERVED)?;
-    shadow::keep_private(start, RESERVED);
+    let start = sys::anonymous_away(reserved())?;
+    shadow::keep_private(start, reserved());
     Some(start)
 }
 
@@ -85,23 +104,23 @@ pub fn renew() -> bool {
     }
     let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE | sys::MAP_FIXED;
     // Unlike other fixed mappings, this one does not replace what counts already.
-    limits::before_mapping(RESERVED, flags);
+    limits::before_mapping(reserved(), flags);
     // SAFETY: what is there are pages of the parent's threads.
     let mapped =
-        unsafe { sys::map(start, RESERVED, sys::PROT_READ | sys::PROT_WRITE, flags, -1, 0) };
-    limits::mapped(RESERVED, flags);
-    shadow::keep_private(start, RESERVED);
+        unsafe { sys::map(start, reserved(), sys::PROT_READ | sys::PROT_WRITE, flags, -1, 0) };
+    limits::mapped(reserved(), flags);
+    shadow::keep_private(start, reserved());
     mapped.is_some()
 }
 
 /// Whether `address` lies in the maps.
 pub fn contains(address: u64) -> bool {
     let starts = [&START, &PASSING].map(|start| start.load(Ordering::Relaxed));
-    starts.iter().any(|&start| start != 0 && (start..start + RESERVED).contains(&address))
+    starts.iter().any(|&start| start != 0 && (start..start + reserved()).contains(&address))
 }
 
 fn map_of(index: usize) -> u64 {
-    START.load(Ordering::Relaxed) + index as u64 * STRIDE + AREA_BYTES
+    START.load(Ordering::Relaxed) + index as u64 * stride() + below()
 }
 
 /// Where the thread in that slot has its passing map, with its page right below; 0 = there are no
@@ -109,7 +128,7 @@ fn map_of(index: usize) -> u64 {
 pub fn passing_map(bank: usize, slot: usize) -> u64 {
     match PASSING.load(Ordering::Relaxed) {
         0 => 0,
-        start => start + (bank * SLOTS + slot) as u64 * STRIDE + AREA_BYTES,
+        start => start + (bank * SLOTS + slot) as u64 * stride() + below(),
     }
 }
 
@@ -140,11 +159,15 @@ pub fn take(bank: usize, slot: usize, id: usize) -> Option<(u64, u64)> {
     // SAFETY: the slot is ours; slow paths of other threads may look at any time.
     unsafe { AtomicU64::from_ptr(&raw mut tt_grants[bank][slot]).store(map, Ordering::Relaxed) };
     LIVE[index].store(true, Ordering::SeqCst);
+    pages::begin(index, id);
     Some((map - PAGE, map))
 }
 
 /// The slot's thread is gone.
 pub fn leave(bank: usize, slot: usize) {
+    if START.load(Ordering::Relaxed) != 0 {
+        pages::end(bank * SLOTS + slot, map_of(bank * SLOTS + slot));
+    }
     LIVE[bank * SLOTS + slot].store(false, Ordering::Relaxed);
 }
 
@@ -165,6 +188,11 @@ fn place(index: usize, id: usize) -> Option<()> {
     if passing != 0 {
         map_again(area, passing - AREA_BYTES, AREA_BYTES)?;
         map_again(windows::passing_map(index), passing, engine::grants::BYTES)?;
+    }
+    if !used && pages::are_counted() {
+        for map in [map, passing].into_iter().filter(|map| *map != 0) {
+            map_again(pages::slot(index), map - pages::COUNTED, wire::pages::SLOT_BYTES)?;
+        }
     }
     OWNERS[index].store(id as u32 + 1, Ordering::Relaxed);
     Some(())

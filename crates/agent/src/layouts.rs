@@ -40,6 +40,9 @@ pub const MAP_PAGE_SHIFT: u32 = 12;
 /// Pages of a map.
 pub const MAP_PAGES: usize = (engine::grants::BYTES >> MAP_PAGE_SHIFT) as usize;
 
+/// Runs of neighbouring places for pages: each takes a page of a thread's counters.
+pub const RUNS: usize = wire::pages::PLACES / 256;
+
 /// log2 of the places in a thread's first table of events.
 pub const FIRST_EVENT_BITS: u32 = 9;
 /// log2 of the places in the largest one.
@@ -442,6 +445,7 @@ pub struct Session {
     /// How many threads there have been.
     pub threads: *const AtomicU32,
     pub modules: *const AtomicU32,
+    pub page_accesses_lost: *mut AtomicU64,
 }
 
 /// What is noted about a tracked block.
@@ -540,6 +544,14 @@ variables! {
     tt_image: u64,
     /// Number of the window for which everything has been forgotten.
     tt_opened: u32,
+    /// 1: threads may have run code without checks since tracked blocks were forgotten.
+    tt_was_light: u32,
+    /// 1: accesses are counted by page.
+    tt_pages: u32,
+    /// Address of the owners of the places for pages.
+    tt_page_owners: u64,
+    /// Bits of the runs in which any thread has touched a page.
+    tt_touched_runs: [u64; RUNS / 64],
     /// Readings of threads that have ended, mapped with the first one, and how many there is room
     /// for.
     tt_departed: *mut Departed,

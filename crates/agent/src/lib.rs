@@ -40,6 +40,7 @@ mod layouts;
 mod limits;
 mod lock;
 mod modules;
+mod pages;
 mod paths;
 mod presence;
 mod program;

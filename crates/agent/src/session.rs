@@ -4,6 +4,8 @@
 //! from each other by fork, because translated code and threads' records refer to it. Beside it the
 //! header of the first segment stays mapped: it hands out segment numbers and holds the settings.
 
+mod child;
+
 use crate::program;
 use crate::shared;
 use crate::sys;
@@ -13,10 +15,14 @@ use wire::objects::{Group, Mapping, Zone};
 use wire::paths::Path;
 use wire::session::{self, Header, Module, ThreadPage, failure, state};
 
+pub use child::Child;
+
 /// Address of the mapped segment; 0 = none.
 static BASE: AtomicU64 = AtomicU64::new(0);
 /// Address of the first segment's header.
 static FIRST: AtomicU64 = AtomicU64::new(0);
+/// Bytes of it that are mapped.
+static BYTES: AtomicU64 = AtomicU64::new(0);
 /// Number of the mapped segment.
 static SEGMENT: AtomicU32 = AtomicU32::new(0);
 /// A number that was taken for a child which then did not come to be, plus one; 0 = none.
@@ -95,6 +101,19 @@ fn identity(fd: u64) -> Option<[u64; 2]> {
     sys::stat_of(fd).map(|stat| stat.identity())
 }
 
+/// Bytes of a segment that are used in this recording.
+fn bytes_of(first: &Header) -> u64 {
+    match first.pages.load(Ordering::Relaxed) {
+        0 => session::PAGES_OFFSET,
+        _ => session::SESSION_BYTES,
+    }
+}
+
+/// Bytes of the mapped segment.
+fn bytes() -> u64 {
+    BYTES.load(Ordering::Relaxed)
+}
+
 fn offset_of_segment(segment: u32) -> u64 {
     u64::from(segment) * session::SEGMENT_BYTES
 }
@@ -129,7 +148,8 @@ fn map_file(place: &Place<'_>, fd: u64) -> Option<()> {
             word.store(value, Ordering::Relaxed);
         }
         let offset = offset_of_segment(place.segment);
-        let bytes = session::SESSION_BYTES;
+        let bytes = bytes_of(&*(first as *const Header));
+        BYTES.store(bytes, Ordering::Relaxed);
         let base = windows::map(fd, place.segment)
             .and_then(|()| shared::map(fd))
             .and_then(|()| sys::map_away(bytes, READ_WRITE, SHARED, fd as i64, offset));
@@ -144,7 +164,7 @@ fn map_file(place: &Place<'_>, fd: u64) -> Option<()> {
         }
         BASE.store(base?, Ordering::Relaxed);
     }
-    sys::keep_out_of_dumps(BASE.load(Ordering::Relaxed), session::SESSION_BYTES);
+    sys::keep_out_of_dumps(BASE.load(Ordering::Relaxed), bytes());
     Some(())
 }
 
@@ -177,6 +197,7 @@ fn introduce(new: &Header, segment: u32, parent: u32) {
         (&new.event_chunks, &first.event_chunks),
         (&new.cell_chunks, &first.cell_chunks),
         (&new.objects, &first.objects),
+        (&new.pages, &first.pages),
         (&new.slice, &first.slice),
         (&new.code_store, &first.code_store),
     ] {
@@ -207,7 +228,7 @@ pub fn segment() -> u32 {
 /// Whether `address` lies in the mapped segment.
 pub fn contains(address: u64) -> bool {
     let base = BASE.load(Ordering::Relaxed);
-    (base..base + session::SESSION_BYTES).contains(&address)
+    (base..base + bytes()).contains(&address)
 }
 
 /// A segment for a child process; `None` when there are too many.
@@ -277,6 +298,11 @@ pub fn path(number: usize) -> &'static Path {
     unsafe { &*((BASE.load(Ordering::Relaxed) + offset) as *const Path) }
 }
 
+/// Address of what says who accesses which page.
+pub fn pages() -> u64 {
+    BASE.load(Ordering::Relaxed) + session::PAGES_OFFSET
+}
+
 /// Address of the trace's first record.
 pub fn trace() -> u64 {
     BASE.load(Ordering::Relaxed) + session::TRACE_OFFSET
@@ -315,9 +341,14 @@ pub fn reset() {
     let start = BASE.load(Ordering::Relaxed) + session::MODULES_OFFSET;
     // Translated code may be kept: it does not matter which program executed it.
     let bytes = session::CODE_OFFSET - session::MODULES_OFFSET;
-    // SAFETY: punches a hole into our own file; nothing refers to its contents yet.
-    unsafe { sys::call(sys::MADVISE, [start, bytes, MADV_REMOVE, 0, 0, 0]) };
+    let rest = self::bytes() - session::PAGES_OFFSET;
+    for (start, bytes) in [(start, bytes), (pages(), rest)] {
+        // SAFETY: punches a hole into our own file; nothing refers to its contents yet.
+        unsafe { sys::call(sys::MADVISE, [start, bytes, MADV_REMOVE, 0, 0, 0]) };
+    }
     let h = header();
+    h.past.store(0, Ordering::Relaxed);
+    h.page_accesses_lost.store(0, Ordering::Relaxed);
     for cursor in [&h.threads, &h.modules, &h.tallies, &h.sites, &h.chunks, &h.event_chunks_used] {
         cursor.store(0, Ordering::Relaxed);
     }
@@ -368,10 +399,10 @@ pub fn renew(place: &Place<'_>, segment: u32) -> Option<()> {
         *at = view(part)?;
     }
     let mapped = map_windows_over(place, segment).and_then(|()| {
-        let range = (base, session::SESSION_BYTES);
+        let range = (base, bytes());
         map_over(place, range, offset_of_segment(segment))
     });
-    sys::keep_out_of_dumps(BASE.load(Ordering::Relaxed), session::SESSION_BYTES);
+    sys::keep_out_of_dumps(BASE.load(Ordering::Relaxed), bytes());
     let unmap = |at, bytes: u64| {
         // SAFETY: a view that was mapped above.
         unsafe { sys::call(sys::MUNMAP, [at, bytes.next_multiple_of(session::PAGE), 0, 0, 0, 0]) }
@@ -525,66 +556,11 @@ unsafe fn write_command(header: *mut Header, words: u64) {
     }
 }
 
-/// The segment of a child that shares this process's memory and executes a program that cannot be
-/// recorded: its header alone, mapped to say so.
-pub struct Child {
-    header: *mut Header,
-    segment: u32,
-}
-
-impl Child {
-    pub fn new(place: &Place<'_>) -> Option<Self> {
-        let fd = place.open()?;
-        let segment = take_segment();
-        let map = |k| {
-            // SAFETY: a new mapping at a place that the kernel chooses.
-            unsafe {
-                sys::map(0, session::PAGE, READ_WRITE, SHARED, fd as i64, offset_of_segment(k))
-            }
-        };
-        let mapped = segment.and_then(map);
-        close(fd);
-        match (segment, mapped) {
-            (Some(segment), Some(at)) => Some(Child { header: at as *mut Header, segment }),
-            (Some(segment), None) => {
-                give_back(segment);
-                None
-            }
-            _ => None,
-        }
-    }
-
-    /// Describes the process.
-    ///
-    /// # Safety
-    pub fn runs_natively(&self, words: u64, reason: u32) {
-        // SAFETY: mapped by `new`, and nothing else uses it.
-        unsafe {
-            let new = &*self.header;
-            introduce(new, self.segment, segment());
-            new.pid.store(sys::pid(), Ordering::Relaxed);
-            new.failure.store(reason, Ordering::Relaxed);
-            new.state.store(state::NATIVE, Ordering::Relaxed);
-            write_command(self.header, words);
-        }
-    }
-
-    /// The program was not executed after all.
-    pub fn forget(self) {
-        // SAFETY: as above.
-        unsafe {
-            core::ptr::write_bytes(self.header, 0, 1);
-            sys::unmap(self.header as u64, session::PAGE, SHARED);
-        }
-        give_back(self.segment);
-    }
-}
-
 /// In a fork's child: puts private memory where the recorder's is, so that the child cannot write
 /// into its parent's recording.
 pub fn detach() {
     let base = BASE.load(Ordering::Relaxed);
     let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE | sys::MAP_FIXED;
     // SAFETY: replaces our own mapping; the caller has copied the page it lives on.
-    unsafe { sys::map(base, session::SESSION_BYTES, READ_WRITE, flags, -1, 0) };
+    unsafe { sys::map(base, bytes(), READ_WRITE, flags, -1, 0) };
 }

@@ -89,7 +89,7 @@ pub fn map() -> Option<Tables> {
         // Small blocks need more than there is.
         None => map_bank().map(|_| ())?,
     }
-    Some(Tables { base: start as i32, count })
+    Some(Tables { base: start as i32, first: 0, count })
 }
 
 /// Maps what describes blocks and lines for all banks together, as far as the mode needs it: the

@@ -10,6 +10,8 @@ use crate::dispatch;
 use crate::environment::Environment;
 use crate::grants;
 use crate::limits;
+use crate::modules::Modules;
+use crate::pages;
 use crate::session::{self, Place};
 use crate::shadow;
 use crate::shared;
@@ -17,10 +19,12 @@ use crate::stubs;
 use crate::sys;
 use crate::syscalls;
 use crate::thread;
+use crate::windows;
 use core::arch::global_asm;
 use core::sync::atomic::Ordering;
 use engine::control::{SAVED_R11, SAVED_RCX};
-use engine::{Engine, Mode, Options, stored};
+use engine::indirect::{self, Tables};
+use engine::{Engine, Mode, Options};
 use wire::session::{Header, failure, mode, state};
 
 global_asm!(
@@ -29,10 +33,27 @@ global_asm!(
     ".quad tt_constructor",
     ".text",
     "tt_constructor:",
-    "sub rsp, 8",
+    // The program goes on with the x87 and vector registers that it has here.
+    "push rbp",
+    "mov rbp, rsp",
+    "sub rsp, {XSAVE_BYTES}",
+    "and rsp, -64",
+    "xor eax, eax",
+    ".irp at, 512, 520, 528, 536, 544, 552, 560, 568",
+    "mov [rsp + \\at], rax",
+    ".endr",
+    "mov r8, rdx",
+    "mov eax, {XSAVE_MASK}",
+    "xor edx, edx",
+    "xsave64 [rsp]",
+    "mov rdx, r8",
     "call tt_start",
-    "add rsp, 8",
-    "test eax, eax",
+    "mov r8d, eax",
+    "mov eax, {XSAVE_MASK}",
+    "xor edx, edx",
+    "xrstor64 [rsp]",
+    "leave",
+    "test r8d, r8d",
     "jz 2f",
     "pop rcx",
     "mov gs:[{SAVED_RCX}], rcx",
@@ -47,6 +68,8 @@ global_asm!(
     "tt_pthread_create:",
     ".quad pthread_create",
     ".text",
+    XSAVE_BYTES = const thread::XSAVE_BYTES,
+    XSAVE_MASK = const stubs::XSAVE_MASK,
     SAVED_RCX = const SAVED_RCX,
     SAVED_R11 = const SAVED_R11,
 );
@@ -100,6 +123,30 @@ fn engine_mode() -> Mode {
     }
 }
 
+/// Prepares code without checks, between which and that with checks threads then change. Returns
+/// the tables for code with checks, and the engine without, if there can be one.
+fn prepare_light(
+    options: &mut Options,
+    tables: Tables,
+    here: u64,
+    modules: &mut Modules,
+) -> (Tables, Option<Engine>) {
+    // One slot is for what code polls, and a third of the others for code without checks.
+    let polled_slot = tables.count - 1;
+    let checked = polled_slot - polled_slot / 3;
+    let at = tables.base as u64 + polled_slot as u64 * indirect::BYTES;
+    let Some(polled) = windows::map_polled(at) else { return (tables, None) };
+    let [poll, poll_light] = polled.map(|at| at as i32);
+    let light = Tables { first: checked, count: polled_slot - checked, ..tables };
+    let mut engine = Engine::new(options.without_checks(poll_light), stubs::addresses(), light);
+    if engine.prepare(here, modules).is_none() {
+        return (Tables { count: checked, ..tables }, None);
+    }
+    options.poll = poll;
+    windows::begin_light(polled);
+    (Tables { count: checked, ..tables }, Some(engine))
+}
+
 fn take_over(header: &Header, place: &Place<'_>) -> Result<(), u32> {
     if !syscalls::process::leave_shadow_stack() {
         return Err(failure::SHADOW_STACK);
@@ -114,12 +161,21 @@ fn take_over(header: &Header, place: &Place<'_>) -> Result<(), u32> {
     let disabled = header.disable.load(Ordering::Relaxed);
     let full = u64::from(header.cache_kib.load(Ordering::Relaxed)) << 10;
     let mut options = Options::new(engine_mode(), shift, disabled);
+    if pages::are_counted() {
+        options = options.with_pages();
+    }
     // SAFETY: relocated by the loader before constructors run.
     options.thread_start_hook = unsafe { PTHREAD_CREATE };
     options.set_max_bytes(full);
-    options.stores = code_store::open(place, stored::fingerprint(&options));
+    options.stores = code_store::open(place);
     let mut runtime = dispatch::runtime();
     runtime.modules.read_existing();
+    let here = tt_start as *const () as u64;
+    let (mut tables, mut light) = (tables, None);
+    if windows::may_be_light() {
+        (tables, light) = prepare_light(&mut options, tables, here, &mut runtime.modules);
+    }
+    runtime.light = light;
     runtime.engine = Some(Engine::new(options, stubs::addresses(), tables));
     header.started_ns.store(sys::now_ns(), Ordering::Relaxed);
     let mut initial = thread::prepare(None, 0).ok_or(failure::NO_SHADOW)?;
@@ -134,7 +190,6 @@ fn take_over(header: &Header, place: &Place<'_>) -> Result<(), u32> {
         return Err(failure::NO_GS);
     }
     let (engine, modules) = runtime.parts().ok_or(failure::NO_CODE_CACHE)?;
-    let here = tt_start as *const () as u64;
     let deliver = engine.prepare(here, modules).ok_or(failure::NO_CODE_CACHE)?;
     thread::set_deliver(deliver);
     // SAFETY: the initial thread's page.

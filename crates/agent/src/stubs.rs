@@ -27,7 +27,7 @@ impl Frame {
 
 /// State components saved around Rust code: x87, SSE, AVX and AVX-512. Not more: nothing else is
 /// used here, and larger ones (AMX) would not fit the area.
-const XSAVE_MASK: u32 = 0xe7;
+pub const XSAVE_MASK: u32 = 0xe7;
 /// In the flags: a trap after each instruction.
 pub const TRAP_FLAG: i32 = 0x100;
 /// In the flags: string instructions go down; misaligned accesses fault. C code expects neither.
@@ -371,6 +371,7 @@ assembly!(
     "sub rsp, {FRAME_BYTES}",
     "mov rdi, rbx",
     "call tt_child_start",
+    "TT_XRSTOR",
     "TT_POP_ALL_BUT_FLAGS",
     "jmp tt_leave",
     // Afterwards: rax = result, the arguments as they were.

@@ -25,7 +25,7 @@ const STACK_BYTES: u64 = 256 << 10;
 /// A second one for signal handling.
 const SIGNAL_STACK_BYTES: u64 = 64 << 10;
 /// Room for xsave: legacy, header, AVX, AVX-512 in the standard format end at 2696.
-const XSAVE_BYTES: u64 = 4096;
+pub const XSAVE_BYTES: u64 = 4096;
 /// All that a thread needs on its own.
 const STACKS_BYTES: u64 = XSAVE_BYTES + SIGNAL_STACK_BYTES + STACK_BYTES;
 /// Index of cells: a place for each other thread, of this process and of others, and kind of event.

@@ -1,14 +1,17 @@
-//! Windows: the recorder's word for the phase, and the passing maps.
+//! Windows: the recorder's word for the phase, the passing maps, and where threads look which code
+//! they shall leave.
 //!
 //! Neighbours: `slow/windows.h` changes between the maps, [`grants`](crate::grants) gives each
 //! thread its passing map.
 
-use crate::layouts::{MAX_BANKS, SLOTS, tt_phase, tt_writes_gs};
+use crate::counting;
+use crate::layouts::{MAX_BANKS, SLOTS, tt_phase, tt_was_light, tt_writes_gs};
+use crate::pages;
 use crate::session;
 use crate::sys;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use wire::session::{PASSING_OFFSET, PASSING_SEGMENT_BYTES};
-use wire::windows::{PASSING_BYTES, phase};
+use wire::session::{Header, PAGE, PASSING_OFFSET, PASSING_SEGMENT_BYTES, mode};
+use wire::windows::{PASSING_BYTES, leave, phase, used};
 
 const _: () = assert!(PASSING_BYTES == engine::grants::BYTES);
 
@@ -25,6 +28,47 @@ unsafe extern "C" {
 static ALWAYS: AtomicU32 = AtomicU32::new(phase::word(0, phase::COUNT));
 /// Where this process's passing maps lie; 0 = there are no windows.
 static PASSING: AtomicU64 = AtomicU64::new(0);
+
+/// Address of the two bytes that code polls; 0 = there is no code without checks.
+static LEAVE: AtomicU64 = AtomicU64::new(0);
+
+/// Whether there may be code without checks between windows. Where accesses are counted by page,
+/// they are counted between windows, too.
+pub fn may_be_light() -> bool {
+    let checks = matches!(counting::mode(), mode::MATRIX | mode::DETAIL | mode::UNDIRECTED);
+    let asked = session::first().windows.load(Ordering::Relaxed) == used::LIGHT;
+    are_used() && asked && checks && !pages::are_counted()
+}
+
+/// Maps the first header's page to `at`, over what is there, for code to poll. Returns where the
+/// bytes for code with checks and for code without are.
+pub fn map_polled(at: u64) -> Option<[u64; 2]> {
+    const TO_A_PLACE: u64 = 1 | 2; // MREMAP_MAYMOVE | MREMAP_FIXED
+    let from = core::ptr::from_ref(session::first()) as u64;
+    // SAFETY: an old size of 0 keeps the old mapping, which is shared; what is at the new place is
+    // the caller's.
+    let moved = unsafe { sys::call(sys::MREMAP, [from, 0, PAGE, TO_A_PLACE, at, 0]) };
+    let bytes = at + core::mem::offset_of!(Header, leave) as u64;
+    let of = |byte: usize| bytes + byte as u64;
+    (moved == at as i64).then(|| [leave::CHECKED_BYTE, leave::LIGHT_BYTE].map(of))
+}
+
+/// There is code without checks, and code polls there.
+pub fn begin_light(polled: [u64; 2]) {
+    LEAVE.store(polled[0], Ordering::Relaxed);
+}
+
+/// Whether a thread that asks for code shall go on without checks.
+pub fn is_light() -> bool {
+    let at = LEAVE.load(Ordering::Relaxed);
+    // SAFETY: mapped for good, and changed by the recorder only.
+    let light = at != 0 && unsafe { core::ptr::read_volatile(at as *const u8) } != 0;
+    if light {
+        // SAFETY: only atomic accesses, here and in C.
+        unsafe { AtomicU32::from_ptr(&raw mut tt_was_light) }.store(1, Ordering::Relaxed);
+    }
+    light
+}
 
 /// Whether accesses are observed in windows only.
 pub fn are_used() -> bool {

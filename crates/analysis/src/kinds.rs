@@ -13,6 +13,7 @@
 //! the sum. Neighbours: `communication` and `report` describe the talk, `report::tasks` places by
 //! it.
 
+use crate::shared;
 use profile::{CommRow, Counted, Profile};
 use types::{CommKind, CommMatrix, Sharing, ThreadId};
 
@@ -37,11 +38,15 @@ pub enum MatrixKind {
     Invalidation,
     /// Pairs by numalize's definition.
     Undirected,
+    /// Bytes that both threads touch, in whole lines that some thread writes to.
+    Shared,
+    /// The same of lines that no thread writes to.
+    SharedReadOnly,
 }
 
 impl MatrixKind {
     /// All kinds.
-    pub const ALL: [MatrixKind; 9] = [
+    pub const ALL: [MatrixKind; 11] = [
         MatrixKind::Transfers,
         MatrixKind::Raw,
         MatrixKind::RawTrue,
@@ -51,6 +56,8 @@ impl MatrixKind {
         MatrixKind::WawFalse,
         MatrixKind::Invalidation,
         MatrixKind::Undirected,
+        MatrixKind::Shared,
+        MatrixKind::SharedReadOnly,
     ];
 
     /// What is counted, as a phrase.
@@ -65,6 +72,8 @@ impl MatrixKind {
             MatrixKind::WawFalse => "WAW of other bytes of the same cache line (false sharing)",
             MatrixKind::Invalidation => "writes to what another thread read since the last write",
             MatrixKind::Undirected => "pairs by numalize's definition",
+            MatrixKind::Shared => "bytes that both threads touch, some thread writing to them",
+            MatrixKind::SharedReadOnly => "bytes that both threads touch and no thread writes to",
         }
     }
 
@@ -80,6 +89,8 @@ impl MatrixKind {
             MatrixKind::WawFalse => "waw-false",
             MatrixKind::Invalidation => "invalidation",
             MatrixKind::Undirected => "undirected",
+            MatrixKind::Shared => "shared",
+            MatrixKind::SharedReadOnly => "shared-read-only",
         }
     }
 
@@ -111,12 +122,19 @@ impl MatrixKind {
             }
             MatrixKind::Invalidation => "invalidations".into(),
             MatrixKind::Undirected => "pairs by numalize's definition".into(),
+            MatrixKind::Shared => "bytes that both threads touch".into(),
+            MatrixKind::SharedReadOnly => "bytes that both threads only read".into(),
         }
     }
 
     /// Whether events have a direction.
     pub fn directed(self) -> bool {
-        self != MatrixKind::Undirected
+        !matches!(self, MatrixKind::Undirected) && !self.is_shared()
+    }
+
+    /// Whether it is of memory that threads share, not of events.
+    pub fn is_shared(self) -> bool {
+        matches!(self, MatrixKind::Shared | MatrixKind::SharedReadOnly)
     }
 
     /// Whether `row` is one of them.
@@ -132,6 +150,7 @@ impl MatrixKind {
             MatrixKind::WawFalse => sharing(CommKind::Waw, Sharing::False),
             MatrixKind::Invalidation => row.kind == CommKind::Invalidation,
             MatrixKind::Undirected => row.kind == CommKind::Undirected,
+            MatrixKind::Shared | MatrixKind::SharedReadOnly => false,
         }
     }
 }
@@ -154,6 +173,13 @@ pub enum ChoiceError {
          --undirected"
     )]
     Undirected,
+    #[error(
+        "the profile does not say which memory threads touch; record again with --pages, or choose \
+         another --kind"
+    )]
+    NoPages,
+    #[error("memory that threads share is known for the whole run only; leave out the slice")]
+    WholeRun,
     #[error("the profile has {slices} time slices, numbered from 0; there is no slice {slice}")]
     NoSlice { slice: u32, slices: usize },
 }
@@ -177,6 +203,11 @@ impl Choice {
     ) -> Result<Self, ChoiceError> {
         use MatrixKind::{RawFalse, RawTrue, Undirected, WawFalse, WawTrue};
         match (kind, profile.meta.parameters.counted) {
+            _ if kind.is_shared() && profile.pages.touched.is_empty() => {
+                return Err(ChoiceError::NoPages);
+            }
+            _ if kind.is_shared() && slice.is_some() => return Err(ChoiceError::WholeRun),
+            _ if kind.is_shared() => {}
             (Undirected, Counted::Undirected) => {}
             (Undirected, _) => return Err(ChoiceError::Directed),
             (_, Counted::Undirected) => return Err(ChoiceError::Undirected),
@@ -207,8 +238,12 @@ impl Choice {
         self.kind.counts(row) && self.slice.is_none_or(|slice| row.slice == slice)
     }
 
-    /// The events between each two threads; undirected ones from the lower id to the higher.
+    /// The events between each two threads; undirected ones, and shared bytes, from the lower id to
+    /// the higher.
     pub fn matrix(&self, profile: &Profile) -> CommMatrix {
+        if self.kind.is_shared() {
+            return shared::matrix(profile, self.kind == MatrixKind::SharedReadOnly);
+        }
         profile.matrix_where(|row| self.counts(row))
     }
 }

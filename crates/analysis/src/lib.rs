@@ -16,6 +16,8 @@
 //! | `pattern.rs`, `pattern/` | which of the common patterns a matrix shows |
 //! | `evidence.rs` | how many samples it takes to say so |
 //! | `pages.rs` | exclusivity, balance, locality and migration of pages |
+//! | `larger_pages.rs` | the use of larger pages, from that of small ones |
+//! | `data_mapping.rs` | whether moving pages can gain |
 //!
 //! The definitions are those of M. Diener's thesis, "Automatic Task and Data Mapping in Shared
 //! Memory Architectures" (2015), chapters 3 and 4; where it can be read in two ways, the file says
@@ -26,12 +28,14 @@ mod amounts;
 mod balance;
 mod calibration;
 mod communication;
+mod data_mapping;
 mod difference;
 mod evidence;
 #[cfg(test)]
 mod golden;
 mod heterogeneity;
 mod kinds;
+mod larger_pages;
 mod mse;
 mod overlap;
 pub mod pages;
@@ -39,6 +43,7 @@ mod pattern;
 mod phases;
 mod progress;
 mod sampled_phases;
+mod shared;
 mod suitability;
 mod volume;
 
@@ -46,6 +51,7 @@ pub use amounts::Amounts;
 pub use balance::{balance, imbalance};
 pub use calibration::{Amount, Calibration, OneSided, Trust, Verdict, calibration};
 pub use communication::{Communication, Metrics, Phase, SliceMetrics, Working, averaged};
+pub use data_mapping::{DataMapping, Facts as DataFacts, binary_bytes, data_mapping};
 pub use difference::{
     CellChange, Change, Difference, DifferenceError, DifferenceNote, EventCount, Incomparable,
     LineChange, ObjectChange, ObjectChanges, Run, Side, difference, object_changes,
@@ -53,7 +59,8 @@ pub use difference::{
 pub use evidence::{Evidence, HITS_PER_PAIR, HITS_PER_THREAD};
 pub use heterogeneity::{heterogeneity, unevenness};
 pub use kinds::{Choice, ChoiceError, MatrixKind, both_ways};
-pub use mse::{MAXIMUM, MseError, most, mse};
+pub use larger_pages::{PageSize, larger_pages, pages_by_address};
+pub use mse::{MAXIMUM, MseError, Repeats, most, mse, repeats};
 pub use overlap::{Overlap, Together};
 pub use pattern::{Pattern, Recognised, recognise};
 pub use phases::{PhaseRule, dynamicity, phases};

@@ -54,6 +54,57 @@ pub fn most(threads: usize) -> f64 {
     if threads == 0 { 0.0 } else { (n * n - n) / (n * n) * MAXIMUM * MAXIMUM }
 }
 
+/// Errors below this are too small to place by: cells differ by 5 % of the largest.
+const NEGLIGIBLE: f64 = 25.0;
+
+/// Whether a pattern of communication was the same in two runs.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Repeats {
+    /// The error between the runs' matrices.
+    pub mse: f64,
+    /// What it would be on average if the threads of one run were renamed by chance.
+    pub by_chance: f64,
+}
+
+impl Repeats {
+    /// Whether the runs are more alike than chance makes them: the error is negligible, or at most
+    /// half of that by chance. A program whose pattern does not repeat has no plan (COMPLACE,
+    /// section IV).
+    pub fn holds(&self) -> bool {
+        self.mse <= NEGLIGIBLE || self.mse <= self.by_chance / 2.0
+    }
+}
+
+/// Holds the matrices of two runs against each other, both directions of a pair taken together.
+///
+/// # Errors
+/// As [`mse`].
+pub fn repeats(a: &CommMatrix, b: &CommMatrix) -> Result<Repeats, MseError> {
+    let (a, b) = (symmetric(a), symmetric(b));
+    let error = mse(&a, &b)?;
+    let n = a.threads() as f64;
+    let cells = (n * n - n).max(1.0);
+    // Over all renamings a cell of a meets every cell of b equally often; the diagonal stays 0.
+    let moments = |matrix: &CommMatrix| {
+        let scale = normaliser(matrix);
+        let values = || matrix.iter().map(|(_, _, count)| count as f64 * scale);
+        (values().sum::<f64>() / cells, values().map(|v| v * v).sum::<f64>() / cells)
+    };
+    let ((mean_a, square_a), (mean_b, square_b)) = (moments(&a), moments(&b));
+    let by_chance = (square_a + square_b - 2.0 * mean_a * mean_b) * cells / (n * n);
+    Ok(Repeats { mse: error, by_chance })
+}
+
+/// Both directions of every pair, added.
+fn symmetric(matrix: &CommMatrix) -> CommMatrix {
+    let mut sum = CommMatrix::new(matrix.threads());
+    for (from, to, count) in matrix.iter().filter(|(from, to, _)| from != to) {
+        sum.add(from, to, count);
+        sum.add(to, from, count);
+    }
+    sum
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,6 +153,30 @@ mod tests {
         // 100 against 0 in two of four cells.
         let (there, back) = (matrix(&[&[0, 1], &[0, 0]]), matrix(&[&[0, 0], &[1, 0]]));
         near(mse(&there, &back).unwrap(), 5000.0);
+    }
+
+    #[test]
+    fn a_pattern_repeats_or_does_not() {
+        let ring = |shift: u32| {
+            let mut matrix = CommMatrix::new(8);
+            (0..8).for_each(|t| matrix.add(ThreadId(t), ThreadId((t + shift) % 8), 100));
+            matrix
+        };
+        let same = repeats(&ring(1), &ring(1)).unwrap();
+        assert_eq!(same.mse, 0.0);
+        assert!(same.holds() && same.by_chance > 1000.0, "{same:?}");
+        // The other way round is the same pairs.
+        assert!(repeats(&ring(1), &ring(7)).unwrap().holds());
+        assert!(!repeats(&ring(1), &ring(3)).unwrap().holds());
+        // The mean over all renamings of three threads, by hand: each pair meets each.
+        let one = |a, b| {
+            let mut matrix = CommMatrix::new(3);
+            matrix.add(ThreadId(a), ThreadId(b), 5);
+            matrix
+        };
+        let errors =
+            [(0, 1), (0, 2), (1, 2)].map(|(a, b)| repeats(&one(0, 1), &one(a, b)).unwrap());
+        near(errors.iter().map(|error| error.mse).sum::<f64>() / 3.0, errors[0].by_chance);
     }
 
     #[test]

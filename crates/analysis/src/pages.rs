@@ -66,7 +66,12 @@ pub fn exceeds_caches(memory_usage: u64, cache_bytes: &[u64]) -> bool {
 /// Migrations (4.7): how often the busiest node of a page changes from one slice to the next.
 /// `slices` holds the page's accesses in each; slices without any leave it where it is.
 pub fn migrations(slices: &[PageAccesses]) -> usize {
-    let mut current = None;
+    migrations_from(None, slices)
+}
+
+/// [`migrations`] of a page that lies on a node before the first slice, as where it was touched
+/// first (the thesis' 4.4.2).
+pub fn migrations_from(mut current: Option<usize>, slices: &[PageAccesses]) -> usize {
     let mut moved = 0;
     for accesses in slices.iter().filter(|accesses| sum(accesses) > 0.0) {
         let next = busiest_node(accesses, current);
@@ -187,6 +192,7 @@ mod tests {
         // To node 1 in the second slice; a tie leaves it there; back in the last.
         assert_eq!(migrations(&slices), 2);
         assert_eq!(migrations(&[]), 0);
+        assert_eq!((migrations_from(Some(0), &slices), migrations_from(Some(1), &slices)), (2, 3));
         assert_eq!(page_dynamicity(6, 2.0), Some(3.0));
         assert_eq!(page_dynamicity(6, 0.0), None);
     }

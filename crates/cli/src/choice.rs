@@ -1,10 +1,10 @@
 //! Options whose values are a closed set: the set, its names and their meanings come from the crate
 //! that defines it, so help, errors and completions list exactly what there is.
 
-use analysis::MatrixKind;
+use analysis::{MatrixKind, PageSize};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, Command};
-use placement::{Effort, PolicyKind};
+use placement::{DataPolicy, Effort, PolicyKind};
 use report::GroupedBy;
 use std::ffi::OsStr;
 use std::marker::PhantomData;
@@ -49,8 +49,10 @@ fn refused<T: FromStr<Err: ToString>>(text: &str) -> Option<String> {
 choices! {
     PolicyKind, fn refusal(text: &str) -> Option<String> { refused::<Self>(text) };
     Effort, fn refusal(text: &str) -> Option<String> { refused::<Self>(text) };
+    DataPolicy;
     MatrixKind;
     GroupedBy;
+    PageSize;
 }
 
 /// Parses a value of `T` by its name.

@@ -3,8 +3,9 @@
 use std::process::Command;
 use test_support::{Outcome, Run, Scratch};
 
-const VERBS: [&str; 12] = [
+const VERBS: [&str; 14] = [
     "record",
+    "auto",
     "report",
     "tune",
     "place",
@@ -14,6 +15,7 @@ const VERBS: [&str; 12] = [
     "export",
     "calibrate",
     "topo",
+    "simulate",
     "doctor",
     "completions",
 ];
@@ -65,7 +67,8 @@ fn output_options_mean_the_same_in_every_verb() {
         assert!(help.matches("--output").count() == usize::from(file.is_some()), "{verb}\n{help}");
         if let Some(force) = about(" --force") {
             assert!(force.starts_with("Replace the "), "{verb}: {force}");
-            assert!(file.is_some(), "{verb} replaces what nobody names");
+            let log = help.contains("--log <");
+            assert!(file.is_some() || log, "{verb} replaces what nobody names");
         }
         assert!(file.is_none() || help.contains(" --force"), "{verb} cannot replace");
     }

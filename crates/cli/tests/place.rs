@@ -1,7 +1,8 @@
 //! `threadtalk place` and `threadtalk topo` from outside: JSON, plans, profiles, bad input.
 
 use profile::{
-    Basis, CommRow, Detector, Mode, Profile, Sampled, Sampling, ThreadRow, Totals, sample,
+    AccessRow, Basis, CommRow, Detector, Mode, ObjectRow, PageRow, PageUse, Profile, Sampled,
+    Sampling, ThreadRow, Totals, TouchedRow, sample,
 };
 use serde_json::Value;
 use std::path::Path;
@@ -164,6 +165,141 @@ fn profile(work: u64) -> Profile {
     let thread = |id, work| ThreadRow { loads: work, stores: work, ..sample::thread(id) };
     let threads = vec![thread(0, 10), thread(1, work), thread(2, work)];
     sample::profile(threads, sample::raw(&[(0, 1, 4), (1, 2, 600), (2, 1, 500)]))
+}
+
+/// Two workers, each of which uses half of a table that T0 has touched first; `swap`: which talks
+/// with T0.
+fn paged(path: &Path, partner: u32) {
+    let threads = vec![sample::thread(0), sample::thread(1), sample::thread(2)];
+    let mut profile = sample::profile(threads, sample::raw(&[(0, partner, 4000)]));
+    let name = "table (app)".into();
+    profile.objects.push(ObjectRow { region: "static".into(), name, ..ObjectRow::default() });
+    for page in 0..8u32 {
+        let offset = u64::from(page) * 4096;
+        profile.pages.pages.push(PageRow {
+            address: 0x10_0000 + offset,
+            object: 1,
+            offset,
+            touched_by: Some(ThreadId(0)),
+            ..PageRow::default()
+        });
+        let thread = ThreadId(1 + page / 4);
+        let (reads, low, high) = (90_000, 90_000, 90_000);
+        let row = AccessRow { page, slice: 0, thread, reads, low, high, ..AccessRow::default() };
+        profile.pages.accesses.push(AccessRow { missed: Some(80_000), ..row });
+        let touched = TouchedRow { page, thread, lines: u64::MAX, written: 1 };
+        profile.pages.touched.push(touched);
+    }
+    profile.meta.page_use = Some(PageUse { estimated: false, private_bytes: 0, lost: 0 });
+    profile.save(path, false).unwrap();
+}
+
+const TWO_NODES: [&str; 2] = ["--on", "pack:2 numa:1(memory=1GiB) l3:1(size=4KiB) core:2 pu:1"];
+
+/// The node on which a page of the table ends up.
+fn node_of(plan: &Value, page: u64) -> u64 {
+    let home = plan["slots"][0]["pu_os"].as_u64().unwrap() / 2;
+    let objects = plan["data"]["objects"].as_array().unwrap();
+    let ranges = objects.iter().flat_map(|object| object["ranges"].as_array().unwrap());
+    let at = |range: &&Value| {
+        let (offset, bytes) = (range["offset"].as_u64().unwrap(), range["bytes"].as_u64().unwrap());
+        (offset..offset + bytes).contains(&(page * 4096))
+    };
+    ranges.filter(at).map(|range| range["node"].as_u64().unwrap()).next().unwrap_or(home)
+}
+
+#[test]
+fn threads_and_pages_are_planned_together() {
+    let scratch = Scratch::new();
+    let path = scratch.join("paged.tt");
+    paged(&path, 1);
+    let path = path.to_str().unwrap();
+    let plan = json(threadtalk(&[&["place", path, "--json"][..], &TWO_NODES].concat()).run());
+    assert_eq!((plan["version"].as_u64(), plan["policy"].as_str()), (Some(3), Some("joint")));
+    let data = &plan["data"];
+    assert_eq!(data["policy"], "auto");
+    assert_eq!(data["local"], 1.0);
+    assert_eq!(data["policies"].as_array().unwrap().len(), 9);
+    let cost = data["cost"]["total"].as_f64().unwrap();
+    for row in data["policies"].as_array().unwrap() {
+        assert!(cost <= row["cost"]["total"].as_f64().unwrap(), "{row}");
+    }
+    assert!(data["lower_bound"].as_f64().unwrap() <= cost);
+    for (thread, page) in [(1, 0), (1, 3), (2, 4), (2, 7)] {
+        let pu = plan["slots"][thread]["pu_os"].as_u64().unwrap();
+        assert_eq!(node_of(&plan, page), pu / 2, "page {page}\n{data:#}");
+    }
+    assert_eq!(data["working_sets"], serde_json::json!([0, 16384, 16384]));
+    // What is asked for is done, with the threads where they always were.
+    let args = ["place", path, "--data", "first-touch", "--json"];
+    let plan = json(threadtalk(&[&args[..], &TWO_NODES].concat()).run());
+    assert_eq!(
+        (plan["policy"].as_str(), plan["data"]["objects"].as_array()),
+        (Some("locality"), Some(&vec![]))
+    );
+    let said = threadtalk(&[&["place", path][..], &TWO_NODES].concat()).run().expect_code(0);
+    let said = said.stdout_text();
+    for part in [
+        "data by auto (4 KiB pages)",
+        "weighted-interleave",
+        "no plan saves more than",
+        "static table (app)",
+    ] {
+        assert!(said.contains(part), "no {part}\n{said}");
+    }
+    let one = threadtalk(&["place", path, "--on", "core:4 pu:1"]).run().expect_code(0);
+    assert!(one.stdout_text().contains("There is only one NUMA node, so where data lies makes no"));
+}
+
+#[test]
+fn data_that_cannot_be_placed_is_refused() {
+    let scratch = Scratch::new();
+    let (bare, paged_path) = (scratch.join("bare.tt"), scratch.join("paged.tt"));
+    small_profile(&bare);
+    paged(&paged_path, 1);
+    let (bare, paged) = (bare.to_str().unwrap(), paged_path.to_str().unwrap());
+    let refused = threadtalk(&["place", bare, "--data", "auto"]).run().refusal();
+    assert!(refused.contains("record again with --pages, or leave it out"), "{refused}");
+    let refused = threadtalk(&["place", paged, bare, "--data", "auto"]).run().refusal();
+    assert!(refused.starts_with("--data is for one program"), "{refused}");
+    let refused = threadtalk(&["place", paged, "--data", "auto", "--policy", "os"]).run().refusal();
+    assert!(refused.starts_with("--data needs threads that stay"), "{refused}");
+    let outcome = threadtalk(&["place", paged, "--data", "localty"]).run().expect_code(125);
+    assert!(outcome.stderr_text().contains("round-robin"), "{}", outcome.stderr_text());
+}
+
+#[test]
+fn runs_of_one_program_make_one_plan_or_none() {
+    let scratch = Scratch::new();
+    let names = ["a.tt", "b.tt", "c.tt"].map(|name| scratch.join(name));
+    paged(&names[0], 1);
+    paged(&names[1], 1);
+    paged(&names[2], 2);
+    let [a, b, c] = names.each_ref().map(|path| path.to_str().unwrap());
+    let args = ["place", a, b, "--same-program", "--json"];
+    let plan = json(threadtalk(&[&args[..], &TWO_NODES].concat()).run());
+    assert_eq!(plan["slots"].as_array().unwrap().len(), 3);
+    assert_eq!(plan["data"]["local"], 1.0);
+    let refused = threadtalk(&["place", a, c, "--same-program"]).run().refusal();
+    assert!(refused.starts_with("the pattern does not repeat"), "{refused}");
+    assert!(refused.contains("there is no plan"), "{refused}");
+    let refused = threadtalk(&["place", a, "--same-program"]).run().refusal();
+    assert!(refused.starts_with("--same-program needs several runs"), "{refused}");
+}
+
+#[test]
+fn shared_memory_is_a_matrix_where_it_was_recorded() {
+    let scratch = Scratch::new();
+    let (bare, paged_path) = (scratch.join("bare.tt"), scratch.join("paged.tt"));
+    small_profile(&bare);
+    paged(&paged_path, 1);
+    let paged = paged_path.to_str().unwrap();
+    let args = ["export", paged, "matrix", "--kind", "shared"];
+    let text = threadtalk(&args).run().expect_code(0).stdout_text();
+    assert_eq!(text, "0,0,0\n0,0,0\n0,0,0\n");
+    let refused =
+        threadtalk(&["place", bare.to_str().unwrap(), "--kind", "shared"]).run().refusal();
+    assert!(refused.contains("record again with --pages"), "{refused}");
 }
 
 /// One sentence says that samples are too few to place by, and the first lines what amounts rest

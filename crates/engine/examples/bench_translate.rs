@@ -129,7 +129,8 @@ fn main() {
     for _ in 0..rounds {
         let mut code = Code { start, end, regions: Vec::new() };
         let list = blocks(&seeds, &code, &options);
-        let mut engine = Engine::new(options, Stubs::default(), Tables { base: table, count: 1 });
+        let mut engine =
+            Engine::new(options, Stubs::default(), Tables { base: table, first: 0, count: 1 });
         let began = cpu_time();
         for pc in list {
             // SAFETY: nothing runs; the code is mapped.

@@ -12,6 +12,8 @@ use crate::indirect::Table;
 use crate::liveness::BlockLiveness;
 use crate::loops::HeadTests;
 use crate::options::Options;
+use crate::pages::Stream;
+use crate::polls::Poll;
 use crate::recovery::Parked;
 use crate::regs::{RAX, RDX};
 use crate::superblock::Superblock;
@@ -53,6 +55,8 @@ pub(crate) struct Exit {
     pub rel32: usize,
     pub target: u64,
     pub correction: Correction,
+    /// The instruction that leaves.
+    pub position: usize,
 }
 
 /// What leaving a block in the middle changes of what it counts as a whole, somewhere.
@@ -72,6 +76,10 @@ pub(crate) struct Slow<'a> {
     pub failures: Branches,
     /// rel32 of the look at two blocks, if that was asked first.
     pub quick: Option<usize>,
+    /// Where what passes after all goes on: as `resume`, unless accesses are counted by page.
+    pub passed: usize,
+    /// Offset of the code that counts accesses by page, if there is such.
+    pub counting: Option<usize>,
     /// Offset after the check.
     pub resume: usize,
     pub check: &'a Check,
@@ -164,8 +172,12 @@ pub(crate) struct Body<'a> {
     pub short_fixups: Vec<(usize, u8)>,
     /// The head of a versioned loop, if it is one.
     pub head: Option<Head>,
+    /// What it counts by page before the first iteration.
+    pub streams: Vec<Stream>,
     /// The rel32 of an indirect branch that goes where its site knows; see [`sites`](crate::sites).
     pub site_branch: Option<usize>,
+    /// Polls of exits.
+    pub polls: Vec<Poll>,
     /// How a block of code that changes finds out that it has.
     pub self_check: Option<SelfCheck>,
 }
@@ -209,7 +221,9 @@ impl<'a> Body<'a> {
             fixups: room.fixups,
             short_fixups: room.short_fixups,
             head: None,
+            streams: Vec::new(),
             site_branch: None,
+            polls: Vec::new(),
             self_check: None,
         }
     }
@@ -287,8 +301,9 @@ impl<'a> Body<'a> {
         self.release(self.source.end);
         if !self.source.terminated {
             let rel32 = self.emitter.patchable_branch(&[0xe9]);
-            let correction = Correction::default();
-            self.exits.push(Exit { rel32, target: self.source.end, correction });
+            let (target, correction) = (self.source.end, Correction::default());
+            let position = self.source.instructions.len();
+            self.exits.push(Exit { rel32, target, correction, position });
         }
         Ok(entry)
     }

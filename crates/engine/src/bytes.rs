@@ -194,7 +194,7 @@ impl Body<'_> {
             self.emitter.mark(slow.pc, slow.parked);
         }
         let rel32 = self.emitter.open_branch(&[0xe9]);
-        self.fixups.push((rel32, slow.resume));
+        self.fixups.push((rel32, slow.passed));
         self.emitter.mark(slow.pc, inside);
     }
 

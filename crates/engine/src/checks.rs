@@ -51,6 +51,8 @@ pub struct Check {
     pub members: Few<Member, 2>,
     /// It stands for one access, and for what that really touches.
     pub elements: Option<Elements>,
+    /// The slow path counts its accesses to pages, so that there is nothing to ask.
+    pub counts_apart: bool,
 }
 
 impl Check {
@@ -66,7 +68,7 @@ impl Check {
 
     /// Whether there is nothing to ask: what is touched is known to the slow path only.
     pub fn is_always_slow(&self) -> bool {
-        self.elements.is_some_and(|e| !e.in_one_piece())
+        self.counts_apart || self.elements.is_some_and(|e| !e.in_one_piece())
     }
 
     /// Whether both may touch the same block at addresses made of the same registers.
@@ -107,7 +109,8 @@ pub struct Plan {
 }
 
 /// Walks the instructions once and names everything.
-pub fn survey(instructions: &[Instruction], liveness: &BlockLiveness, count: bool) -> Plan {
+pub fn survey(instructions: &[Instruction], liveness: &BlockLiveness, options: &Options) -> Plan {
+    let count = options.counts();
     let n = instructions.len();
     let mut plan = Plan {
         snapshots: Vec::with_capacity(n),
@@ -137,6 +140,10 @@ pub fn survey(instructions: &[Instruction], liveness: &BlockLiveness, count: boo
         plan.turns.push(turns.step(i, k, plan.barriers[k], &plan.accesses[first..]));
         tracker.step(i, &liveness.uses[k]);
         segment += u32::from(apart || i.flow_control() == FlowControl::ConditionalBranch);
+        if !options.checks() {
+            plan.accesses.clear();
+            (plan.repeats[k], plan.unseen) = (None, 0);
+        }
     }
     plan
 }
@@ -198,13 +205,16 @@ fn survey_operands(
 pub fn windows(a: &Access, options: &Options) -> impl Iterator<Item = (i64, i64, bool)> {
     let size = a.size;
     let whole = a.elements.is_some_and(|e| !e.in_one_piece());
-    let most = if whole || matches!(options.mode, Mode::Trace | Mode::Undirected) {
-        size
-    } else {
-        options.window()
-    };
+    let at_once = matches!(options.mode, Mode::Trace | Mode::Undirected);
+    let most = if whole || at_once || counts_apart(a, options) { size } else { options.window() };
     let may_cross = !(a.aligned && size <= most);
     (0..size).step_by(most as usize).map(move |at| (at, most.min(size - at), may_cross))
+}
+
+/// Whether the slow path has to count what the access does to pages: it touches no more of them
+/// than one block has only if it is in one window.
+fn counts_apart(a: &Access, options: &Options) -> bool {
+    options.pages && (a.elements.is_some() || a.size > options.window())
 }
 
 /// The checks that `accesses` need, ordered by position.
@@ -263,6 +273,7 @@ fn check_of(
             .into_iter()
             .collect(),
         elements: a.elements,
+        counts_apart: counts_apart(a, options),
     }
 }
 
@@ -278,10 +289,15 @@ fn may_cross(key: &Key, low: i64, span: i64, options: &Options) -> bool {
 fn merge(earlier: &mut [Check], new: &Check, options: &Options) -> bool {
     for k in 0..earlier.len() {
         let c = &earlier[k];
-        if c.key != new.key || c.elements.is_some() {
+        // To be counted with another access, one has to be executed with it.
+        let apart = options.pages && c.segment != new.segment;
+        if c.key != new.key || c.elements.is_some() || apart {
             continue;
         }
         if c.covers(new, options.mode) {
+            if options.pages {
+                earlier[k].members.extend(new.members.iter().copied());
+            }
             return true;
         }
         // A read, then a write in the same segment: one check for both, at the read; unless another

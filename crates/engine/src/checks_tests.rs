@@ -11,8 +11,8 @@ fn plan_as(mode: Mode, bytes: &[u8], disabled: u32) -> Vec<Check> {
     let all: Vec<Instruction> = Decoder::new(64, bytes, DecoderOptions::NONE).iter().collect();
     let nothing = Live { regs: 0, flags: 0 };
     let live = liveness::analyse(&all, nothing, &mut |_| Live::ALL, true, false);
-    let surveyed = survey(&all, &live, true);
     let options = Options::new(mode, 6, disabled);
+    let surveyed = survey(&all, &live, &options);
     plan(&surveyed, &surveyed.accesses, &live, &options, &|_| false)
 }
 

@@ -45,6 +45,7 @@ impl Body<'_> {
         let mut links = Vec::new();
         for (k, rel32) in ways.into_iter().enumerate() {
             let exit = self.exits[k];
+            self.lead_polls(k, exit.target);
             let stub = self.emitter.len();
             // A loop is linked from the start, and left like any other when its code goes away.
             let own = exit.target == self.source.pc;
@@ -101,7 +102,9 @@ impl Body<'_> {
     ) -> Result<usize> {
         let exit = self.exits[k];
         let Correction { counts, back } = exit.correction;
-        if counts == Counts::default() {
+        let uncounted = self.uncounted(exit.position);
+        let polled = self.is_polled(&exit);
+        if counts == Counts::default() && uncounted.is_empty() && !polled {
             return Ok(exit.rel32);
         }
         self.fixups.push((exit.rel32, self.emitter.len()));
@@ -112,7 +115,10 @@ impl Body<'_> {
         } else {
             Live::ALL
         };
-        if live.flags == 0 {
+        self.take_back(exit.position, &uncounted, exit.target, live.flags != 0)?;
+        if counts == Counts::default() {
+            // Only here to poll, or to take back what was counted by page.
+        } else if live.flags == 0 {
             self.count_with_flags(counts, back);
         } else {
             self.emitter.store(RAX, control::SAVED_RAX);
@@ -120,6 +126,9 @@ impl Body<'_> {
             self.count_through(RAX, counts, back)?;
             self.emitter.load(RAX, control::SAVED_RAX);
             self.emitter.mark(exit.target, Parked::NOTHING);
+        }
+        if polled {
+            self.emit_poll(k, exit.target, live.flags != 0);
         }
         Ok(self.emitter.patchable_branch(&[0xe9]))
     }

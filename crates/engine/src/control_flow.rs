@@ -33,6 +33,7 @@ impl Body<'_> {
                     rel32,
                     target: i.near_branch_target(),
                     correction: Correction::default(),
+                    position: k,
                 });
             }
             FlowControl::Call => {
@@ -43,6 +44,7 @@ impl Body<'_> {
                     rel32,
                     target: i.near_branch_target(),
                     correction: Correction::default(),
+                    position: k,
                 });
             }
             FlowControl::Return | FlowControl::IndirectBranch | FlowControl::IndirectCall => {
@@ -53,7 +55,12 @@ impl Body<'_> {
                 self.emitter.bytes(&[0xb8, 0, 0, 0, 0]);
                 let rel32 = self.emitter.patchable_branch(&[0xe9]);
                 let correction = self.correction(k);
-                self.exits.push(Exit { rel32, target: i.near_branch_target(), correction });
+                self.exits.push(Exit {
+                    rel32,
+                    target: i.near_branch_target(),
+                    correction,
+                    position: k,
+                });
             }
             _ if self.emit_segment(i)? => {}
             _ => {
@@ -101,7 +108,7 @@ impl Body<'_> {
         };
         let target = if inverted { i.next_ip() } else { i.near_branch_target() };
         let correction = self.correction(k);
-        self.exits.push(Exit { rel32, target, correction });
+        self.exits.push(Exit { rel32, target, correction, position: k });
     }
 
     /// `push qword [rip + literal]` with the original return address.

@@ -12,7 +12,7 @@ use crate::options::Options;
 use crate::pads::{self, Ways};
 use crate::recovery::Registers;
 use crate::sites::Sites;
-use crate::stored::Kind;
+use crate::stored::{self, Kind};
 use crate::{control, superblock::Superblock, translate};
 use alloc::vec::Vec;
 use hashbrown::HashSet;
@@ -67,7 +67,8 @@ pub trait Host {
     fn tally(&self, meaning: Meaning) -> Option<u32>;
     /// Puts into `block`, which is empty, what [`Self::store`] was given in this or an earlier run
     /// for the same code of the same kind, in the same file, by an engine with the same options and
-    /// processor. Nothing else can change what is there then. False if there is nothing.
+    /// processor, which `kind` says. Nothing else can change what is there then. False if there is
+    /// nothing.
     fn stored(&mut self, pc: u64, kind: Kind, block: &mut Vec<u8>) -> bool {
         let _ = (pc, kind, block);
         false
@@ -143,6 +144,10 @@ pub struct Engine {
     pub(crate) record: Vec<u8>,
     /// Room for what is copied on its way.
     pub(crate) scratch: Vec<u8>,
+    /// What its stored blocks are known by.
+    pub(crate) fingerprint: u64,
+    /// Code that was found to return flags since this was last asked.
+    returning: Vec<(u64, u64)>,
     /// Counters for reports.
     pub statistics: Statistics,
 }
@@ -155,14 +160,16 @@ impl Engine {
             stubs,
             tables,
             anchor: None,
-            table: tables.table(0),
+            table: tables.table(tables.first),
             regions: Vec::new(),
-            blocks: Blocks::default(),
-            sites: Sites::default(),
+            blocks: Blocks::in_slot(tables.first),
+            sites: Sites::in_slot(tables.first),
             pads: HashSet::default(),
             scanner: Scanner::default(),
             room: Room::default(),
-            generations: Generations::default(),
+            generations: Generations::in_slot(tables.first),
+            fingerprint: stored::fingerprint(&options),
+            returning: Vec::new(),
             arriving: false,
             arrival: None,
             record: Vec::new(),
@@ -200,6 +207,43 @@ impl Engine {
             Some(block) => (target, Resolved::Cache(block.entry)),
             None => (target, Resolved::Native),
         }
+    }
+
+    /// Where the direct exit with this number leads, if it is one of this engine's. To be asked
+    /// when a thread is about to go on in another engine's code.
+    pub fn leave(&mut self, link: usize, host: &mut dyn Host) -> Option<u64> {
+        let &Link { target, stale, .. } = self.link(link)?;
+        if stale {
+            self.drop_if_changed(target, host);
+        }
+        Some(target)
+    }
+
+    /// Code at `target` for a thread that comes from another engine's code.
+    ///
+    /// # Safety
+    /// As [`Self::follow`].
+    pub unsafe fn enter(&mut self, target: u64, host: &mut dyn Host) -> Resolved {
+        self.statistics.dispatches += 1;
+        // SAFETY: forwarded.
+        let block = unsafe { self.block(target, host) };
+        block.map_or(Resolved::Native, |block| Resolved::Cache(block.entry))
+    }
+
+    /// Code that was found to return flags since the last call: all engines of a program must know
+    /// before threads go on.
+    pub fn returning(&mut self) -> Vec<(u64, u64)> {
+        core::mem::take(&mut self.returning)
+    }
+
+    /// Another engine has found that this code returns flags.
+    ///
+    /// # Safety
+    /// The caller holds the engine's lock.
+    pub unsafe fn add_returning(&mut self, code: (u64, u64)) {
+        // SAFETY: forwarded.
+        unsafe { self.return_flags(code) };
+        self.returning.clear();
     }
 
     /// Code for an indirect branch to `target`, which is also entered into the lookup table.
@@ -315,6 +359,7 @@ impl Engine {
             // SAFETY: forwarded.
             unsafe { self.invalidate(start, end) };
             self.scanner.conventions.add_returning(start, end);
+            self.returning.push((start, end));
         }
     }
 

@@ -44,6 +44,20 @@ impl Body<'_> {
         self.emitter.mark(pc, self.parked());
     }
 
+    /// Stores all flags, through %rax.
+    pub fn save_flags(&mut self) {
+        self.emitter.bytes(&[LAHF]);
+        self.emitter.bytes(&SETO_AL);
+        self.emitter.store(RAX, control::FLAGS);
+    }
+
+    /// The inverse of [`Self::save_flags`].
+    pub fn load_flags(&mut self) {
+        self.emitter.load(RAX, control::FLAGS);
+        self.emitter.bytes(&ADD_AL_127);
+        self.emitter.bytes(&[SAHF]);
+    }
+
     /// The inverse of [`Self::park_flags`], before instruction `k` or after the last one.
     pub fn unpark_flags(&mut self, k: usize) {
         if !self.flags_parked {

@@ -55,6 +55,13 @@ pub(crate) struct Generations {
     next_look: u64,
 }
 
+impl Generations {
+    /// The present one in a slot, and no others.
+    pub fn in_slot(slot: usize) -> Self {
+        Self { slot, ..Self::default() }
+    }
+}
+
 impl Engine {
     /// Bytes of code emitted in the present generation.
     fn bytes_now(&self) -> u64 {
@@ -148,7 +155,8 @@ impl Engine {
             *slot == self.generations.slot
                 || self.generations.retired.iter().any(|g| g.slot == *slot)
         };
-        (0..self.tables.count.min(Tables::MOST)).find(|slot| !used(slot))
+        let slots = self.tables.first..self.tables.first + self.tables.count;
+        (slots.start..slots.end.min(Tables::MOST)).find(|slot| !used(slot))
     }
 
     /// Takes back the memory of retired generations that no thread is in.

@@ -34,7 +34,8 @@ impl Body<'_> {
     pub fn emit_head(&mut self, tests: &HeadTests) -> Result<()> {
         let pc = self.source.pc;
         let all = || tests.quick().chain(tests.exact());
-        let used = all().fold(regs::bit(RSP), |set, h| set | key_registers(&h.key));
+        let keys = all().map(|h| &h.key).chain(tests.streams.iter().map(|stream| &stream.key));
+        let used = keys.fold(regs::bit(RSP), |set, key| set | key_registers(key));
         let wanted = 1 + usize::from(all().any(|h| h.probe.written != Written::Any));
         let free = !self.liveness.live[0].regs & !used;
         let mut registers = [0; 2];
@@ -56,6 +57,14 @@ impl Body<'_> {
                 head.doubts.push(Doubt { rel32s, exact, passed });
             }
         }
+        let register = registers[0];
+        for stream in &tests.streams {
+            head.failures.push(self.emit_page_test(register, stream)?);
+        }
+        for stream in &tests.streams {
+            self.count_stream(register, stream)?;
+        }
+        self.streams = tests.streams.clone();
         self.head = Some(head);
         self.release(pc);
         Ok(())

@@ -28,9 +28,12 @@ const DROPPED: u32 = 4;
 /// behind the other, mapped as long as the engine lives.
 #[derive(Clone, Copy, Debug)]
 pub struct Tables {
-    /// Address of the first; all of them fit a 32-bit displacement.
+    /// Address of the table in slot 0; all of them fit a 32-bit displacement.
     pub base: i32,
-    /// How many there are.
+    /// The first slot that is the engine's, and how many there are. Slots below [`Self::MOST`]
+    /// number links and sites, so engines of one program have slots of their own.
+    pub first: usize,
+    /// How many are the engine's.
     pub count: usize,
 }
 
@@ -40,7 +43,7 @@ impl Tables {
 
     /// The table in a slot.
     pub fn table(&self, slot: usize) -> Table {
-        debug_assert!(slot < self.count);
+        debug_assert!((self.first..self.first + self.count).contains(&slot));
         Table::new(self.base + slot as i32 * BYTES as i32)
     }
 }

@@ -47,6 +47,8 @@ pub mod loops;
 mod moves;
 pub mod options;
 mod pads;
+pub mod pages;
+mod polls;
 pub mod probe;
 mod probing;
 pub mod recovery;

@@ -15,6 +15,7 @@ use crate::access::Access;
 use crate::checks::{self, Plan};
 use crate::liveness::BlockLiveness;
 use crate::options::{LINE_SHIFT, Mode, Options};
+use crate::pages::{self, Stream};
 use crate::probe::{self, Probe, Written};
 use crate::track::Key;
 use alloc::vec;
@@ -52,6 +53,8 @@ pub struct HeadTests {
     pub questions: Vec<Question>,
     /// Addresses whose blocks are asked about, one way or the other.
     pub addresses: usize,
+    /// What is counted by page before the first iteration.
+    pub streams: Vec<Stream>,
 }
 
 impl HeadTests {
@@ -67,12 +70,14 @@ impl HeadTests {
 }
 
 /// An access whose addresses are known at the head.
-struct Touch {
-    position: usize,
-    key: Key,
-    displacement: i64,
-    bytes: i64,
+pub(crate) struct Touch {
+    pub position: usize,
+    pub key: Key,
+    pub displacement: i64,
+    pub bytes: i64,
     exclusive: bool,
+    pub reads: bool,
+    pub writes: bool,
 }
 
 /// A loop split into what its head tests and what its body still checks.
@@ -83,14 +88,18 @@ pub struct Versioned {
     pub rest: Vec<Access>,
 }
 
-/// Splits the accesses of an unrolled loop whose body has `body` instructions; `None` when
-/// versioning is impossible or does not pay with the plan's number of iterations.
+/// Splits the accesses of an unrolled loop, of which code without checks has none, whose body has
+/// `body` instructions; `None` when versioning is impossible or does not pay with the plan's number
+/// of iterations.
 pub fn version(
     plan: &Plan,
     liveness: &BlockLiveness,
     body: usize,
     options: &Options,
 ) -> Option<Versioned> {
+    if !options.checks() {
+        return Some(Versioned { head: HeadTests::default(), rest: Vec::new() });
+    }
     let unsuitable = liveness.live[0].flags != 0
         || plan.unseen > 0
         || plan.repeats.iter().any(Option::is_some)
@@ -104,16 +113,19 @@ pub fn version(
         let (key, displacement) = plan.snapshots[a.position].name(a);
         let flat = a.segment == Register::None;
         let known = flat && !checks::is_absolute(&key) && plan.snapshots[0].knows(&key);
-        let plain = a.elements.is_none();
+        let plain = a.elements.is_none() && !(options.pages && a.size > options.window());
         if !plain || !known || (is_invariant(plan, a, body) && !is_on_stack(a)) {
             rest.push(*a);
             continue;
         }
         let exclusive = a.writes || options.mode == Mode::Undirected;
-        let Access { position, size: bytes, .. } = *a;
-        touches.push(Touch { position, key, displacement, bytes, exclusive });
+        let Access { position, size: bytes, reads, writes, .. } = *a;
+        touches.push(Touch { position, key, displacement, bytes, exclusive, reads, writes });
     }
-    let head = cover(&touches, options);
+    let mut head = cover(&touches, options);
+    if options.pages {
+        head.streams = pages::streams(&touches)?;
+    }
     if !(1..=MAX_HEAD_CHECKS).contains(&head.quick().count()) {
         return None;
     }
@@ -317,7 +329,7 @@ mod tests {
         let nothing = Live { regs: 0, flags: 0 };
         let live = liveness::analyse(&all, nothing, &mut |_| nothing, true, false);
         let options = Options::new(mode, 6, 0);
-        version(&checks::survey(&all, &live, true), &live, n, &options)
+        version(&checks::survey(&all, &live, &options), &live, n, &options)
     }
 
     #[test]

@@ -41,10 +41,12 @@ pub(crate) enum Kind {
     Across,
     /// Four bytes, in a versioned loop: distance to the entry of its ordinary body.
     Ordinary,
+    /// Four bytes: address of the byte that is [polled](crate::polls).
+    Poll,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 9] = [
+    pub const ALL: [Kind; 10] = [
         Kind::Relative,
         Kind::Absolute,
         Kind::Block,
@@ -54,6 +56,7 @@ impl Kind {
         Kind::Tally,
         Kind::Across,
         Kind::Ordinary,
+        Kind::Poll,
     ];
 
     /// Bytes at the place.

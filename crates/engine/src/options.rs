@@ -8,6 +8,8 @@ pub const ADDRESS_BITS: u32 = 47;
 pub enum Mode {
     /// Nothing: translate only.
     Translate,
+    /// Instructions, loads and stores; no checks.
+    Count,
     /// A read check asks whether this thread has read the block since it was last written, a write
     /// check whether the block is this thread's alone.
     Matrix,
@@ -85,6 +87,11 @@ pub struct Options {
     pub unroll: usize,
     /// Keep blocks for later runs, and use what earlier ones have kept, if the host has a store.
     pub stores: bool,
+    /// Count the accesses to each page; see [`pages`](crate::pages).
+    pub pages: bool,
+    /// Address of the byte that says whether threads shall leave this code; 0 = none. See
+    /// [`polls`](crate::polls).
+    pub poll: i32,
     /// Address of `pthread_create`, whose third argument is kept in gs:START_ROUTINE; 0 = none.
     pub thread_start_hook: u64,
 }
@@ -145,8 +152,25 @@ impl Options {
             max_bytes_in_all: in_all(MAX_BYTES),
             unroll: 8,
             stores: false,
+            pages: false,
+            poll: 0,
             thread_start_hook: 0,
         }
+    }
+
+    /// The same with accesses counted by page, where this mode and these blocks allow it.
+    #[must_use]
+    pub fn with_pages(self) -> Self {
+        let checks = matches!(self.mode, Mode::Matrix | Mode::Detail);
+        let pages = checks && self.block_shift == crate::pages::BLOCK_SHIFT;
+        // Counting needs the number of the block, which a look at once does without.
+        Self { pages, at_once: self.at_once && !pages, ..self }
+    }
+
+    /// The same without checks, and another byte to poll.
+    #[must_use]
+    pub fn without_checks(self, poll: i32) -> Self {
+        Self { mode: Mode::Count, poll, ..self }
     }
 
     /// Lets the cache be full with `bytes` bytes; 0 = as many as by default.
@@ -158,6 +182,11 @@ impl Options {
     /// Whether anything is counted.
     pub fn counts(&self) -> bool {
         self.mode != Mode::Translate
+    }
+
+    /// Whether accesses are checked, or reported.
+    pub fn checks(&self) -> bool {
+        !matches!(self.mode, Mode::Translate | Mode::Count)
     }
 
     /// Bytes of a block.

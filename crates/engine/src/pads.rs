@@ -21,6 +21,7 @@ use crate::control;
 use crate::emit::{Emitted, Emitter};
 use crate::links::{self, Link};
 use crate::options::Options;
+use crate::polls::IN_RCX_BYTES;
 use crate::recovery::Parked;
 use crate::regs::{R11, RCX};
 
@@ -28,9 +29,15 @@ use crate::regs::{R11, RCX};
 /// entry.
 const HOT_BYTES: usize = 80;
 const LEFT: usize = 13;
+/// The same of one that polls.
+const POLLED_HOT_BYTES: usize = 96;
+const POLLED_LEFT: usize = POLLED_HOT_BYTES - HOT_BYTES + LEFT - IN_RCX_BYTES;
 
 /// Where the target is in %rcx.
 const IN_RCX: Parked = Parked { rcx: true, r11: true, pc_in_rcx: true, ..Parked::NOTHING };
+
+/// The pad is the one that is wanted.
+const ARRIVED: Parked = Parked { rcx: true, r11: true, ..Parked::NOTHING };
 
 /// A pad ready to be placed.
 pub(crate) struct Pad {
@@ -54,7 +61,8 @@ pub(crate) fn pad(target: u64, spot: Spot, options: &Options, ways: &Ways) -> Pa
     e.mark(0, IN_RCX);
     let literal = e.len();
     e.bytes(&ways.next.to_le_bytes());
-    e.bytes(&[0xcc; LEFT]);
+    let polls = options.poll != 0;
+    e.bytes(if polls { &[0xcc; POLLED_LEFT][..] } else { &[0xcc; LEFT] });
     let entry = e.ip();
     add_to_rcx(&mut e, target.wrapping_neg());
     e.mark(target, IN_RCX);
@@ -63,20 +71,33 @@ pub(crate) fn pad(target: u64, spot: Spot, options: &Options, ways: &Ways) -> Pa
     e.mark(0, IN_RCX);
     let onward = e.open_branch(&[0xff, 0x25]); // jmp [rip + next]
     e.lead(onward, literal);
-    e.mark(target, Parked { rcx: true, r11: true, ..Parked::NOTHING });
-    e.load(RCX, control::SAVED_RCX);
-    e.mark(target, Parked { r11: true, ..Parked::NOTHING });
-    e.load(R11, control::SAVED_R11);
-    e.mark(target, Parked::NOTHING);
+    e.mark(target, ARRIVED);
+    let leave = polls.then(|| e.poll_in_rcx(options.poll));
+    restore(&mut e, target);
     let slot = e.open_branch(&[0xe9]);
-    debug_assert_eq!(e.len(), HOT_BYTES, "what is placed next lies right behind");
+    let bytes = if polls { POLLED_HOT_BYTES } else { HOT_BYTES };
+    debug_assert_eq!(e.len(), bytes, "what is placed next lies right behind");
     e.begin_cold();
+    if let Some(leave) = leave {
+        let here = e.len();
+        e.lead(leave, here);
+        e.mark(target, ARRIVED);
+        restore(&mut e, target);
+    }
     let (stub, at) = (e.ip(), e.len());
     e.lead(slot, at);
     links::emit_exit_stub(&mut e, target, ways.id, ways.direct);
     let (site, kind) = (e.address_at(slot), links::Kind::Slot);
     let link = Link { site, target, stub, next: NO_LINK, stale: false, kind };
     Pad { code: e.finish(), link, entry }
+}
+
+/// Gives %rcx and %r11 back.
+fn restore(e: &mut Emitter, target: u64) {
+    e.load(RCX, control::SAVED_RCX);
+    e.mark(target, Parked { r11: true, ..Parked::NOTHING });
+    e.load(R11, control::SAVED_R11);
+    e.mark(target, Parked::NOTHING);
 }
 
 /// `mov r11, value; lea rcx, [rcx + r11]`: 14 bytes, no flags.

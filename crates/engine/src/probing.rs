@@ -59,6 +59,8 @@ impl<'a> Body<'a> {
         let mut slow = Slow {
             failures: Branches::default(),
             quick: None,
+            passed: 0,
+            counting: None,
             resume: 0,
             check,
             register,
@@ -73,8 +75,13 @@ impl<'a> Body<'a> {
             slow.failures.push(self.emitter.open_branch(&[0xe9]));
         } else {
             self.emit_look(&mut slow)?;
+            if self.options.pages {
+                slow.counting = Some(self.emitter.len());
+                self.count_by_page(&slow);
+            }
         }
         slow.resume = self.emitter.len();
+        slow.passed = slow.resume;
         self.slow.push(slow);
         Ok(())
     }
@@ -260,16 +267,18 @@ impl<'a> Body<'a> {
             self.emit_lending(slow);
         }
         self.emitter.mark(slow.pc, slow.parked);
+        let apart = self.emit_count_after_all(slow)?;
         if let Some(rel32) = slow.quick {
             if !slow.lent {
                 self.lead_here(&[rel32]);
             }
             slow.failures.extend(self.emit_both_looks(slow)?);
             let rel32 = self.emitter.open_branch(&[0xe9]);
-            self.fixups.push((rel32, slow.resume));
+            self.fixups.push((rel32, slow.passed));
         }
         let failures = self.emit_bytes_question(slow)?;
         self.lead_here(&failures);
+        self.lead_here(&apart);
         let site = |position: usize| self.host.site(self.source.instructions[position].ip());
         let members = &slow.check.members;
         let begin = self.descriptor_bytes.len();
@@ -323,7 +332,7 @@ impl<'a> Body<'a> {
             self.lead_here(&[rel32]);
         }
         self.emitter.store(slow.register, control::FAR_SPILL);
-        (slow.resume, slow.parked) = (back, parked);
+        (slow.resume, slow.passed, slow.parked) = (back, back, parked);
     }
 
     /// Lets rel32s lead to what is emitted next.

@@ -152,6 +152,8 @@ impl Engine {
         let region = &self.regions[region];
         let mut e = Emitter::new(region.next(), &self.options);
         let (mut compared, mut ways) = (Vec::new(), Vec::new());
+        // A thread that shall leave does so at the pad.
+        let leave = poll_known(&mut e, self.options.poll);
         for target in targets {
             e.mark(0, KNOWN);
             compared.push(e.open_branch(&[0x4c, 0x3b, 0x1d])); // cmp r11, [rip + target]
@@ -172,6 +174,7 @@ impl Engine {
             e.lead(other, next);
             if compared.len() == targets.len() {
                 e.mark(0, KNOWN);
+                leave.into_iter().for_each(|leave| e.lead(leave, e.len()));
                 e.jump(site.lookup);
             }
         }
@@ -243,6 +246,12 @@ impl Body<'_> {
         self.table.emit_jump(e);
         Site { branch: e.address_at(branch), lookup }
     }
+}
+
+/// Polls where the target is in %r11, if there is something to poll.
+fn poll_known(e: &mut Emitter, address: i32) -> Option<usize> {
+    e.mark(0, KNOWN);
+    (address != 0).then(|| e.poll(address))
 }
 
 /// Parks %rcx and moves the target there from %r11, which is free then.

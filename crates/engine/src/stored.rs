@@ -42,13 +42,13 @@ const PAGE_SHIFT: u32 = 12;
 const OFFSET_BITS: u32 = 16;
 const KIND_BITS: u32 = 4;
 
-/// What decides how code is translated and is known only when some of it has been.
+/// What decides how code is translated, beside itself.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Kind {
-    /// Of a module without special treatment.
-    Usual,
-    /// Of a module whose functions return flags.
-    ReturnsFlags,
+pub struct Kind {
+    /// It is of a module whose functions return flags.
+    pub returns_flags: bool,
+    /// The [`fingerprint`] of the engine's options.
+    pub fingerprint: u64,
 }
 
 /// Where a block lies: its parts, its region, its entry.
@@ -80,9 +80,11 @@ fn of_processor(options: &Options, rotates: bool) -> u64 {
         entries,
         sites,
         tallies,
+        pages,
         max_instructions,
         max_branches,
         unroll,
+        poll,
         max_bytes: _,
         max_bytes_in_all: _,
         stores: _,
@@ -91,7 +93,20 @@ fn of_processor(options: &Options, rotates: bool) -> u64 {
         thread_start_hook: _,
     } = *options;
     let flags = [
-        bmi2, liveness, merge, group, at_once, hoist, park, loops, entries, tallies, sites, rotates,
+        bmi2,
+        liveness,
+        merge,
+        group,
+        at_once,
+        hoist,
+        park,
+        loops,
+        entries,
+        tallies,
+        sites,
+        rotates,
+        pages,
+        poll != 0,
     ];
     let flags = flags.iter().fold(1, |all, flag| all << 1 | u64::from(*flag));
     let numbers = [mode as usize, block_shift as usize, max_instructions, max_branches, unroll];
@@ -246,15 +261,15 @@ impl Engine {
     /// The kind of the code at `pc`, by what is known so far. A block that reveals its function's
     /// kind is stored under the other kind, so that it reveals the kind again in each run.
     pub(crate) fn kind_at(&self, pc: u64) -> Kind {
-        match self.scanner.conventions.returns_flags(pc) {
-            false => Kind::Usual,
-            true => Kind::ReturnsFlags,
+        Kind {
+            returns_flags: self.scanner.conventions.returns_flags(pc),
+            fingerprint: self.fingerprint,
         }
     }
 
-    /// Writes the record of a finished block, or, of a loop's versioned form, adds that to the
-    /// ordinary body's; leaves it empty if the block cannot be used again. `counts`: accesses,
-    /// checks, operands not seen.
+    /// Writes the record of a finished block made from the `original` instructions, or, of a loop's
+    /// versioned form, adds that to the ordinary body's; leaves it empty if the block cannot be
+    /// used again. `counts`: accesses, checks, operands not seen.
     pub(crate) fn write_record(
         &mut self,
         source: &Superblock,
@@ -262,15 +277,15 @@ impl Engine {
         entries: &Entries,
         place: &Place,
         counts: [usize; 3],
-        is_versioned: bool,
+        original: Option<&[Instruction]>,
     ) {
         let out = &mut self.record;
-        if !is_versioned {
+        if original.is_some() {
             out.clear();
         } else if out.is_empty() {
             return;
         }
-        let original = if is_versioned { &[] } else { &source.instructions[..] };
+        let original = original.unwrap_or_default();
         let written = !finished.code.moves.fixed
             && record(source, original, finished, entries, place, counts, out).is_some();
         if !written {
@@ -413,6 +428,7 @@ impl Engine {
                     old.wrapping_add((distance >> self.options.block_shift) as u32)
                 }
                 moves::Kind::Table => self.table.base() as u32,
+                moves::Kind::Poll => self.options.poll as u32,
                 moves::Kind::Site => host.site(pc + u64::from(argument)),
                 moves::Kind::Tally => control::tally(host.tally(Meaning::from_bits(old))?) as u32,
                 moves::Kind::Absolute => {
@@ -560,16 +576,20 @@ mod tests {
         let base = Options::new(Mode::Detail, 6, 0);
         let of = |options: &Options| of_processor(options, false);
         let mut all = alloc::vec![of(&base), of_processor(&base, true)];
-        all.extend([Mode::Matrix, Mode::Undirected].map(|mode| of(&Options::new(mode, 6, 0))));
+        all.extend(
+            [Mode::Matrix, Mode::Undirected, Mode::Count].map(|mode| of(&Options::new(mode, 6, 0))),
+        );
         all.push(of(&Options::new(Mode::Detail, 7, 0)));
         use disable::*;
         all.push(of(&Options { bmi2: !base.bmi2, ..base }));
         for bit in [LIVENESS, MERGE, GROUP, AT_ONCE, HOIST, LOOPS, ENTRIES, TALLIES, PARK, SITES] {
             all.push(of(&Options::new(Mode::Detail, 6, bit)));
         }
+        all.push(of(&base.with_pages()));
         all.push(of(&Options { max_branches: 3, ..base }));
         all.push(of(&Options { max_instructions: 3, ..base }));
         all.push(of(&Options { unroll: 3, ..base }));
+        all.push(of(&Options { poll: 3, ..base }));
         let count = all.len();
         all.sort_unstable();
         all.dedup();

@@ -36,6 +36,10 @@ pub(crate) unsafe fn translate(
     readable: &dyn Fn(u64) -> bool,
     host: &dyn Host,
 ) -> Option<Block> {
+    if source.is_loop && engine.options.loops && !engine.options.checks() {
+        // SAFETY: forwarded.
+        return unsafe { unroll(engine, region, source, (readable, host)) };
+    }
     // SAFETY: forwarded.
     unsafe {
         let plain = emit_block(engine, region, source, None, (readable, host))?;
@@ -59,6 +63,29 @@ pub(crate) unsafe fn translate(
     }
 }
 
+/// A loop whose iterations need no checks: some of them become one, so that they are counted
+/// together.
+unsafe fn unroll(
+    engine: &mut Engine,
+    region: usize,
+    source: &Superblock,
+    surroundings: (&dyn Fn(u64) -> bool, &dyn Host),
+) -> Option<Block> {
+    let body = source.instructions.len();
+    let fits = |times: &usize| times * body <= engine.options.max_instructions;
+    let times = trips::iterations(source, engine.options.unroll).find(fits);
+    // SAFETY: forwarded.
+    unsafe {
+        match times {
+            Some(times) => {
+                let again = Some(Loop { body, plain: 0 });
+                emit_block(engine, region, &source.unrolled(times), again, surroundings)
+            }
+            None => emit_block(engine, region, source, None, surroundings),
+        }
+    }
+}
+
 /// Whether the small loop `source` will be a versioned one.
 ///
 /// # Safety
@@ -75,7 +102,7 @@ unsafe fn is_versionable(
         let unrolled = source.unrolled(times);
         // SAFETY: forwarded.
         let liveness = unsafe { analyse(engine, &unrolled, Some(again), readable) };
-        let plan = checks::survey(&unrolled.instructions, &liveness, options.counts());
+        let plan = checks::survey(&unrolled.instructions, &liveness, &options);
         loops::version(&plan, &liveness, again.body, &options).is_some()
     })
 }
@@ -117,7 +144,7 @@ unsafe fn emit_block(
     // SAFETY: forwarded.
     let liveness = unsafe { analyse(engine, source, again, readable) };
     let options = engine.options;
-    let plan = checks::survey(&source.instructions, &liveness, options.counts());
+    let plan = checks::survey(&source.instructions, &liveness, &options);
     let versioned = match again {
         None => None,
         Some(l) => Some(loops::version(&plan, &liveness, l.body, &options)?),
@@ -158,7 +185,12 @@ unsafe fn emit_block(
     let entries = Entries::new(&code.entries, source.pc, &mut engine.scratch);
     let place = Place { spot, region: engine.regions[region].base(), entry };
     let counts = [plan.accesses.len(), number_of_checks, plan.unseen as usize];
-    engine.write_record(source, &finished, &entries, &place, counts, again.is_some());
+    let original = match again {
+        Some(_) if options.checks() => None,
+        Some(l) => Some(&source.instructions[..l.body]),
+        None => Some(&source.instructions[..]),
+    };
+    engine.write_record(source, &finished, &entries, &place, counts, original);
     engine.regions[region].place(&code.bytes, code.split, source.pc, entries);
     engine.room = finished.room;
     for link in finished.links {

@@ -55,11 +55,24 @@ fn versioned_loops_compute_count_and_check_as_plain_ones() {
         compare_loops(mode, 0);
     }
     compare_loops(Mode::Detail, disable::BMI2);
+    compare_loops(Mode::Count, 0);
+}
+
+#[test]
+fn loops_are_left_for_another_engine_at_any_iteration() {
+    for polls in [false, true] {
+        let mut machine = Machine::new(Mode::Detail, 0);
+        machine.polls = Some(polls);
+        compare_loops_on(machine, Mode::Detail);
+    }
 }
 
 fn compare_loops(mode: Mode, disable: u32) {
+    compare_loops_on(Machine::new(mode, disable), mode);
+}
+
+fn compare_loops_on(machine: Machine, mode: Mode) {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let machine = Machine::new(mode, disable);
     let mut data = vec![0u8; 3 * DATA_BYTES + 64];
     let base = (data.as_ptr() as u64).next_multiple_of(64);
     for invariant in [false, true] {
@@ -81,6 +94,9 @@ fn compare_loops(mode: Mode, disable: u32) {
                 let loads = n * (1 + u64::from(invariant));
                 let instructions = n * (7 + u64::from(invariant)) + 7;
                 assert_eq!(outcome.counters, [loads, n, instructions], "n = {n}");
+                if mode == Mode::Count || machine.polls == Some(true) {
+                    continue;
+                }
                 let blocks =
                     |start: u64| (start >> 6..=(start + 8 * n - 1) >> 6).collect::<BTreeSet<_>>();
                 let written: BTreeSet<u64> =

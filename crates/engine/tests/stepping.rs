@@ -36,25 +36,30 @@ const MOST: usize = 3000;
 const MAX_IN_CACHE: usize = 200 * MOST;
 
 /// What is counted, what is switched off, after how many dispatches the cache is flushed (0 =
-/// never), whether code may change.
-type Way = (Mode, u32, u64, bool);
+/// never), whether code may change, and what code polls.
+type Way = (Mode, u32, u64, bool, Option<bool>);
 
-const WAYS: [Way; 10] = [
-    (Mode::Detail, 0, 0, false),
-    (Mode::Detail, disable::LIVENESS, 0, false),
-    (Mode::Matrix, 0, 0, false),
-    (Mode::Matrix, disable::LIVENESS, 0, false),
-    (Mode::Translate, disable::LIVENESS, 0, false),
-    (Mode::Undirected, 0, 0, false),
-    (Mode::Trace, 0, 0, false),
+const WAYS: [Way; 14] = [
+    (Mode::Detail, 0, 0, false, None),
+    (Mode::Detail, disable::LIVENESS, 0, false, None),
+    (Mode::Matrix, 0, 0, false, None),
+    (Mode::Matrix, disable::LIVENESS, 0, false, None),
+    (Mode::Translate, disable::LIVENESS, 0, false, None),
+    (Mode::Undirected, 0, 0, false, None),
+    (Mode::Trace, 0, 0, false, None),
     (
         Mode::Detail,
         disable::BMI2 | disable::TALLIES | disable::MERGE | disable::GROUP | disable::BESIDE,
         0,
         false,
+        None,
     ),
-    (Mode::Detail, 0, 2, false),
-    (Mode::Detail, 0, 0, true),
+    (Mode::Detail, 0, 2, false, None),
+    (Mode::Detail, 0, 0, true, None),
+    (Mode::Count, 0, 0, false, None),
+    (Mode::Detail, 0, 0, false, Some(false)),
+    (Mode::Matrix, 0, 0, false, Some(true)),
+    (Mode::Detail, disable::LIVENESS, 0, true, Some(true)),
 ];
 
 /// The program's data and stack.
@@ -91,10 +96,11 @@ struct Stepper {
 impl Stepper {
     fn new() -> Self {
         sandbox::catch_faults();
-        let machine = |(k, &(mode, disable, flush_every, changing)): (usize, &Way)| {
+        let machine = |(k, &(mode, disable, flush_every, changing, polls)): (usize, &Way)| {
             let mut machine = Machine::new(mode, disable);
             machine.options.site_samples = [1, 4][k % 2];
             (machine.flush_every, machine.changing) = (flush_every, changing);
+            machine.polls = polls;
             machine
         };
         Self { machines: WAYS.iter().enumerate().map(machine).collect() }

@@ -268,18 +268,26 @@ unsafe fn remove(index: usize) {
     }
 }
 
-/// Fills what has become free behind the NULL of an environment that had `before` variables, if it
-/// is an even number of slots: a walk on from there comes to the auxiliary vector, past entries
-/// that are to be ignored.
+/// Fills what has become free behind the NULL of an environment that had `before` variables, and
+/// what other libraries of ours have left free there, if it is an even number of slots: a walk on
+/// from there comes to the auxiliary vector, past entries that are to be ignored.
 ///
 /// # Safety
 /// Variables were removed from the current environment only.
 unsafe fn fill(before: usize) {
-    // SAFETY: all slots are ours to write, up to where the NULL was.
+    // SAFETY: all slots are ours to write, up to where the NULL was; behind them are slots that
+    // another library has left, and then the auxiliary vector, which begins with no zero.
     unsafe {
         let now = count(environ as *const *const c_char);
-        if (before - now).is_multiple_of(2) {
-            for at in (now + 1..before).step_by(2) {
+        if now == before {
+            return;
+        }
+        let mut end = before + 1;
+        while (*environ.add(end)).is_null() {
+            end += 1;
+        }
+        if (end - now - 1).is_multiple_of(2) {
+            for at in (now + 1..end).step_by(2) {
                 environ.add(at).cast::<[usize; 2]>().write([libc::AT_IGNORE as usize, 0]);
             }
         }

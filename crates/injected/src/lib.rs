@@ -8,14 +8,18 @@
 //! | `starts.rs` | what new threads are told before the program's routine runs |
 //! | `environment.rs` | takes our variables out of the environment, puts them back for other programs |
 //! | `programs.rs`, `shell.rs` | hooks of calls that execute other programs |
+//! | `heap.rs` | a heap of our own |
+//! | `policies.rs` | memory policies of the kernel: nodes of pages |
 //! | `threads.rs` | hooks of calls that create threads |
 //!
 //! Rules: no heap, no locks that the program can see, no panics, no formatted output. Neighbours:
-//! `shim` and `watch` are such libraries. (`agent` uses nothing of the program's libc and so none
-//! of this.)
+//! `shim`, `watch`, `blocks` and `data` are such libraries. (`agent` uses nothing of the program's
+//! libc and so none of this.)
 #![no_std]
 
 pub mod environment;
+pub mod heap;
+pub mod policies;
 pub mod programs;
 pub mod raw;
 mod reachable;

@@ -24,6 +24,15 @@ pub trait Programs {
     /// The same for programs in processes of their own.
     fn started() -> Option<&'static Traces>;
 
+    /// Whether the program at a path must not get the library; `search`: a name without a folder
+    /// is looked for in PATH.
+    ///
+    /// # Safety
+    /// `path` is null or a string.
+    unsafe fn refuses(_path: *const c_char, _search: bool) -> bool {
+        false
+    }
+
     /// Runs a call that returns only if it fails.
     fn executing(call: impl FnOnce() -> c_int) -> c_int;
 
@@ -41,6 +50,13 @@ fn within<R>(traces: Option<&Traces>, variables: Strings, call: impl FnOnce(Stri
     }
 }
 
+/// The traces for the program at a path that replaces this one. A path that is not there is the
+/// kernel's to refuse.
+fn replaced_by<P: Programs>(path: *const c_char, search: bool) -> Option<&'static Traces> {
+    // SAFETY: just looked at.
+    P::replaced_by().filter(|_| reachable::is_string(path) && !unsafe { P::refuses(path, search) })
+}
+
 /// # Safety
 /// As for `execve`.
 pub unsafe fn execve<P: Programs>(
@@ -52,7 +68,7 @@ pub unsafe fn execve<P: Programs>(
     let Some(next) = next!(c"execve": Call) else { return -1 };
     // SAFETY: the program's own call, with our traces put back.
     unsafe {
-        within(P::replaced_by(), variables, |variables| {
+        within(replaced_by::<P>(path, false), variables, |variables| {
             P::executing(|| next(path, arguments, variables))
         })
     }
@@ -69,7 +85,7 @@ pub unsafe fn execvpe<P: Programs>(
     let Some(next) = next!(c"execvpe": Call) else { return -1 };
     // SAFETY: the program's own call, with our traces put back.
     unsafe {
-        within(P::replaced_by(), variables, |variables| {
+        within(replaced_by::<P>(file, true), variables, |variables| {
             P::executing(|| next(file, arguments, variables))
         })
     }
@@ -131,9 +147,19 @@ pub type Spawn = unsafe extern "C" fn(
     Strings,
 ) -> c_int;
 
-/// Starts a program by `spawn`, which gets the environment.
-pub fn spawn<P: Programs>(variables: Strings, spawn: impl FnOnce(Strings) -> c_int) -> c_int {
-    within(P::started(), variables, |variables| P::starting(|| spawn(variables)))
+/// Starts the program at a path by `spawn`, which gets the environment.
+///
+/// # Safety
+/// `path` is null or a string, or the kernel's to refuse.
+pub unsafe fn spawn<P: Programs>(
+    path: *const c_char,
+    search: bool,
+    variables: Strings,
+    spawn: impl FnOnce(Strings) -> c_int,
+) -> c_int {
+    // SAFETY: just looked at.
+    let takes = |_: &&Traces| reachable::is_string(path) && !unsafe { P::refuses(path, search) };
+    within(P::started().filter(takes), variables, |variables| P::starting(|| spawn(variables)))
 }
 
 /// Starts a shell by `call`, which gets the command.
@@ -193,7 +219,7 @@ macro_rules! program_hooks {
 
         $crate::program_hooks!(@row execle, execle_in_a_row);
 
-        $crate::program_hooks!(@spawn $ours; posix_spawn = c"posix_spawn", posix_spawnp = c"posix_spawnp");
+        $crate::program_hooks!(@spawn $ours; posix_spawn = c"posix_spawn" false, posix_spawnp = c"posix_spawnp" true);
 
         /// # Safety
         /// As for `system`, which is a cancellation point.
@@ -253,7 +279,7 @@ macro_rules! program_hooks {
             )
         }
     };
-    (@spawn $ours:ty; $($hook:ident = $name:literal),*) => {$(
+    (@spawn $ours:ty; $($hook:ident = $name:literal $search:literal),*) => {$(
         /// # Safety
         /// As for `posix_spawn`.
         #[unsafe(no_mangle)]
@@ -266,10 +292,12 @@ macro_rules! program_hooks {
             variables: Strings,
         ) -> c_int {
             let Some(next) = $crate::next!($name: Spawn) else { return libc::ENOSYS };
-            programs::spawn::<$ours>(variables, |variables| {
-                // SAFETY: the program's own call, with our traces put back where it is to get them.
-                unsafe { next(pid, path, actions, attributes, arguments, variables) }
-            })
+            // SAFETY: the program's own call, with our traces put back where it is to get them.
+            unsafe {
+                programs::spawn::<$ours>(path, $search, variables, |variables| {
+                    next(pid, path, actions, attributes, arguments, variables)
+                })
+            }
         }
     )*};
 }

@@ -50,6 +50,11 @@ impl Pages {
     }
 }
 
+/// Whether there is a string.
+pub fn is_string(string: *const c_char) -> bool {
+    !string.is_null() && Pages(None).hold_string(string as usize)
+}
+
 /// Whether there is a NULL-terminated array of strings, or none at all.
 pub fn are_strings(array: *const *const c_char) -> bool {
     if array.is_null() {

@@ -1,23 +1,30 @@
-//! Measures how long a line of memory takes from one processing unit to another.
+//! Measures how long a line of memory takes from one processing unit to another, and to the
+//! processors of each memory node from the memory of each.
 //!
 //! | file | holds |
 //! | --- | --- |
 //! | `choose.rs` | which PUs take part when not all pairs are wanted; pure |
 //! | `pingpong.rs` | two bound threads that pass a line to and fro |
 //! | `page.rs` | the fresh memory that they do it on |
+//! | `memory.rs` | latency and bandwidth between memory nodes |
+//! | `buffer.rs` | the memory on a node that is read for that |
 //!
 //! One pair at a time, since pairs would slow each other down. Pairs that took much longer than
 //! others across the same level of the machine are measured again, and the shortest counts: a busy
 //! machine only ever adds time.
 //!
 //! Neighbours: `topology` knows the machine, keeps the results and compares them with the
-//! firmware's view, `binding` binds the two threads; `threadtalk topo --measure` calls [`measure`].
+//! firmware's view, `binding` binds the two threads; `threadtalk topo --measure` calls [`measure`]
+//! and [`measure_memory`].
 
+mod buffer;
 mod choose;
+mod memory;
 mod page;
 mod pingpong;
 
 pub use choose::choose;
+pub use memory::measure_memory;
 
 use pingpong::Failure;
 use statistics::median;

@@ -78,7 +78,7 @@ pub fn measure(os: [u32; 2], spacing: u32) -> Result<MeasuredPair, Failure> {
     summary(os, batches)
 }
 
-fn bind_to(os: u32) -> Result<(), Failure> {
+pub fn bind_to(os: u32) -> Result<(), Failure> {
     let wanted: CpuSet = [os as usize].into_iter().collect();
     match bind(0, &wanted) {
         Ok(bound) if bound == wanted => Ok(()),

@@ -199,6 +199,14 @@ impl Sampler {
         self.events.pause(pause);
     }
 
+    /// Picks the records of one more process, where everything is observed; otherwise nothing
+    /// changes.
+    pub fn pick(&mut self, pid: u32) {
+        if let Some(picked) = &mut self.picked {
+            picked.insert(pid);
+        }
+    }
+
     /// From now on, all events but the first observe whole processors instead of the target's
     /// threads, so that they need not be set up whenever a thread gets a processor. Samples of
     /// other programs come as well.

@@ -14,6 +14,7 @@
 //! | `bound.rs` | what no placement can cost less than |
 //! | `remap.rs` | placing again while the program runs |
 //! | `pages.rs` | pages onto NUMA nodes; one file for each policy in `pages/` |
+//! | `data.rs` | where pages go, alone and together with threads; its parts in `data/` |
 //! | `csv.rs`, `plan.rs` | the files: a matrix comes in, a placement goes out |
 //! | `apps.rs` | plans for several applications |
 //! | `launchers.rs` | a plan for other launchers, one file each |
@@ -25,6 +26,7 @@ mod apps;
 mod balance;
 mod bound;
 mod csv;
+mod data;
 mod launchers;
 mod levels;
 mod pages;
@@ -41,13 +43,14 @@ mod tasks;
 pub use apps::App;
 pub use bound::lower_bound;
 pub use csv::{CsvError, matrix_from_csv};
+pub use data::*;
 pub use launchers::{LauncherError, LauncherKind, OPENMP_RIVALS, openmp_environment};
 pub use levels::{LevelShare, level_name, level_shares, shares_by_chance, shares_of};
 pub use pages::{
     KmafAction, KmafLimits, KmafPage, KmafPolicy, MIN_EXCLUSIVITY, Page, PagePolicyKind, PageUse,
-    PageUseError, UnknownPagePolicy, map_pages,
+    PageUseError, UnknownPagePolicy, kmaf_judge, map_pages,
 };
-pub use place::{MemoryShare, PlaceError, Placement, Request, place};
+pub use place::{MemoryShare, PlaceError, Placement, Request, place, place_at};
 pub use plan::{
     Baselines, PLAN_VERSION, Plan, PlanApp, PlanError, PlanIdentity, PlanLevel, PlanSlot,
     WORTH_A_PLAN,

@@ -6,7 +6,7 @@
 //! instead, for pages that are watched while the program runs. Where nodes have equally many
 //! accesses, the first touch decides, as moving the page gains nothing; else the lowest number.
 //!
-//! Neighbours: `rng.rs`. Nothing records pages yet; who does calls [`map_pages`].
+//! Neighbours: `rng.rs`; `data/policy.rs` calls [`map_pages`].
 
 mod balanced;
 mod first_touch;
@@ -18,7 +18,7 @@ mod random;
 mod remote;
 mod round_robin;
 
-pub use kmaf::{KmafAction, KmafLimits, KmafPage, KmafPolicy};
+pub use kmaf::{KmafAction, KmafLimits, KmafPage, KmafPolicy, kmaf_judge};
 
 use crate::policies::nearest;
 use std::fmt;

@@ -93,12 +93,45 @@ pub fn place(
     costs: &Costs,
     request: &Request,
 ) -> Result<Placement, PlaceError> {
+    placed(tasks, topology, costs, request, None)
+}
+
+/// The placement of threads that something else has placed, on the PUs with these logical numbers.
+///
+/// # Errors
+/// As [`place`].
+///
+/// # Panics
+/// When a PU is not one that `topology` allows.
+pub fn place_at(
+    tasks: &Tasks,
+    topology: &Topology,
+    costs: &Costs,
+    request: &Request,
+    pu_logical: &[u32],
+) -> Result<Placement, PlaceError> {
+    placed(tasks, topology, costs, request, Some(pu_logical))
+}
+
+fn placed(
+    tasks: &Tasks,
+    topology: &Topology,
+    costs: &Costs,
+    request: &Request,
+    given: Option<&[u32]>,
+) -> Result<Placement, PlaceError> {
     let hierarchy = Hierarchy::new(topology);
     check(tasks, &hierarchy, costs)?;
     let tree = SlotTree::new(&hierarchy, &costs.per_level, tasks.len());
     let Request { policy, seed, effort, jobs } = *request;
     let input = Input { tasks, hierarchy: &hierarchy, tree: &tree, seed, effort, jobs };
-    let pus = policy.policy().place(&input);
+    let pus = match given {
+        Some(logical) => {
+            let index = |pu: &u32| hierarchy.pus.binary_search(pu).expect("an allowed PU");
+            logical.iter().map(index).collect()
+        }
+        None => policy.policy().place(&input),
+    };
     let compact = PolicyKind::Compact.policy().place(&input);
     let scatter = PolicyKind::Scatter.policy().place(&input);
     let copies = tasks.len().div_ceil(hierarchy.pus.len());
@@ -223,7 +256,7 @@ fn levels(
 }
 
 /// Cost of threads on PUs, however many share one.
-fn price(tasks: &Tasks, hierarchy: &Hierarchy, costs: &[f64], pus: &[usize]) -> f64 {
+pub(crate) fn price(tasks: &Tasks, hierarchy: &Hierarchy, costs: &[f64], pus: &[usize]) -> f64 {
     let mut count = vec![0usize; hierarchy.pus.len()];
     pus.iter().for_each(|&pu| count[pu] += 1);
     let copies = count.iter().copied().max().unwrap_or(1).max(1);

@@ -3,10 +3,12 @@
 //! Version 1: the first. Readers may rely on every field of [`Plan`] but `slots[].identity`, which
 //! is absent in plans made from a bare matrix. Fields may be added within a version; a file of a
 //! newer version is refused. Version 2: plans of several applications, whose threads stand in
-//! `apps` while `slots` is empty; all other plans are still written as version 1. Neighbours:
+//! `apps` while `slots` is empty. Version 3: plans that say in `data` where pages go. All other
+//! plans are still written as version 1. Neighbours:
 //! `place.rs` computes what stands here, `apps.rs` plans of several applications, `binding` applies
 //! it.
 
+use crate::data::PlanData;
 use crate::place::Placement;
 use crate::policies::PolicyKind;
 use serde::{Deserialize, Serialize};
@@ -17,7 +19,7 @@ use topology::Topology;
 use types::ThreadIdentity;
 
 /// Version of the file that this program writes and the newest it reads.
-pub const PLAN_VERSION: u32 = 2;
+pub const PLAN_VERSION: u32 = 3;
 
 /// Less than this part of what communication costs by chance is not worth a plan: costs are not
 /// known any better.
@@ -136,6 +138,9 @@ pub struct Plan {
     /// Of a plan for several applications, these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub apps: Vec<PlanApp>,
+    /// Where data goes; absent in plans for threads alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<PlanData>,
     /// Description and PU count of the machine the plan is for.
     pub machine: String,
     /// PUs of that machine.
@@ -193,6 +198,7 @@ impl Plan {
             levels: placement.levels.clone(),
             slots,
             apps: Vec::new(),
+            data: None,
             machine: topology.describe(),
             machine_pus: topology.pus.len() as u32,
         }
@@ -228,6 +234,7 @@ impl Plan {
     }
 
     fn check(&self) -> Result<(), String> {
+        self.data.iter().try_for_each(PlanData::check)?;
         if self.apps.is_empty() { self.check_slots(&self.slots) } else { self.check_apps() }
     }
 

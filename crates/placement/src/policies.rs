@@ -154,6 +154,16 @@ impl PolicyKind {
         }
     }
 
+    /// Whether joint plans start from it: it binds threads, and is part of every build.
+    pub(crate) fn is_start(self) -> bool {
+        match self {
+            PolicyKind::Os => false,
+            #[cfg(feature = "scotch")]
+            PolicyKind::Scotch => false,
+            _ => true,
+        }
+    }
+
     pub(crate) fn policy(self) -> &'static dyn Policy {
         match self {
             PolicyKind::Compact => &compact::Compact,

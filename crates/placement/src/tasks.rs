@@ -47,8 +47,11 @@ impl From<&CommMatrix> for Tasks {
 }
 
 impl Tasks {
-    /// From symmetric row-major weights; the diagonal is ignored.
-    pub(crate) fn from_weights(threads: usize, mut weight: Vec<f64>) -> Self {
+    /// From symmetric row-major weights, whole numbers below 2^53; the diagonal is ignored.
+    ///
+    /// # Panics
+    /// When there are not `threads` times as many.
+    pub fn from_weights(threads: usize, mut weight: Vec<f64>) -> Self {
         assert_eq!(weight.len(), threads * threads, "a square matrix");
         (0..threads).for_each(|i| weight[i * threads + i] = 0.0);
         let neighbours: Vec<Vec<(usize, f64)>> = (0..threads)

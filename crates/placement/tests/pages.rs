@@ -72,7 +72,7 @@ fn table_4_3_by_every_policy() {
 /// from 0.
 #[test]
 fn table_7_2_moves_the_page_three_times() {
-    let limits = KmafLimits { min_locality: 0.7, max_balance: 0.6 };
+    let limits = KmafLimits { min_locality: 0.7, max_balance: 0.6, ..KmafLimits::of(3) };
     let mut page = KmafPage::new(2, 3);
     assert_eq!(page.node(), None);
     use KmafAction::{Allocate, Migrate, Stay};

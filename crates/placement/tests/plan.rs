@@ -2,7 +2,10 @@
 
 mod support;
 
-use placement::{Plan, PlanError, PolicyKind};
+use placement::{
+    DataPolicy, Effort, JointRequest, Plan, PlanData, PlanError, PolicyKind, Request, place_at,
+    plan_jointly,
+};
 use std::path::PathBuf;
 use support::{Machine, lattice, unit_graph};
 use types::{ThreadId, ThreadIdentity};
@@ -52,6 +55,61 @@ fn a_plan_survives_its_file() {
     assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 1);
 }
 
+/// A plan for a program whose master touches first what others use.
+fn data_plan() -> Plan {
+    let machine = Machine::file("nehalem-ex-4s.synthetic");
+    let kernel = support::kernels::by_master(8);
+    let (tasks, usage) = (&kernel.tasks, &kernel.usage);
+    let request = JointRequest {
+        policy: None,
+        data: DataPolicy::Auto,
+        seed: 0,
+        effort: Effort::Fast,
+        jobs: 1,
+    };
+    let joint = plan_jointly(tasks, usage, &machine.topology, &machine.costs, &request).unwrap();
+    let threads = Request::new(PolicyKind::Locality);
+    let pus = &joint.pu_logical;
+    let placement = place_at(tasks, &machine.topology, &machine.costs, &threads, pus).unwrap();
+    assert_eq!(&placement.pu_logical, pus);
+    let data = PlanData::new(&joint, usage, &machine.topology, &machine.costs);
+    Plan::new(&placement, &machine.topology, &[]).with_data(data)
+}
+
+#[test]
+fn a_plan_with_data_survives_its_file_and_is_checked() {
+    let folder = Folder::new("plan-data");
+    let path = folder.0.join("p.json");
+    let plan = data_plan();
+    plan.write(&path, false).unwrap();
+    let read = Plan::read(&path).unwrap();
+    assert_eq!((read.version, &read.slots), (3, &plan.slots));
+    // Costs may differ in the last digit.
+    let (data, written) = (read.data.unwrap(), plan.data.as_ref().unwrap());
+    assert_eq!(
+        (&data.objects, &data.nodes, data.rest),
+        (&written.objects, &written.nodes, written.rest)
+    );
+    assert_eq!((data.page_bytes, data.nodes.len(), data.policies.len()), (4096, 4, 9));
+    // A line of plan names object and offset, and no address.
+    let object = &data.objects[0];
+    assert_eq!((object.identity.name.as_str(), object.ordinal), ("table", Some(0)));
+    assert!(object.ranges.windows(2).all(|w| w[0].offset + w[0].bytes <= w[1].offset));
+    let good: serde_json::Value = serde_json::from_str(&plan.to_json()).unwrap();
+    let refused = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut value = good.clone();
+        change(&mut value["data"]["objects"][0]["ranges"][0]);
+        std::fs::write(&path, value.to_string()).unwrap();
+        Plan::read(&path).unwrap_err().to_string()
+    };
+    let error = refused(&|range| range["node"] = 17.into());
+    assert!(error.contains("puts data on node P#17, which is not among its nodes"), "{error}");
+    let error = refused(&|range| range["bytes"] = 100.into());
+    assert!(error.contains("is not one of whole pages"), "{error}");
+    let error = refused(&|range| range["interleave"] = serde_json::json!([0, 1]));
+    assert!(error.contains("must name a node or several"), "{error}");
+}
+
 #[test]
 fn bad_plans_are_told_apart() {
     let folder = Folder::new("plan-bad");
@@ -70,8 +128,8 @@ fn bad_plans_are_told_apart() {
     assert!(read("{}".into()).contains("it has no version"));
     assert!(read("[1]".into()).contains("it has no version"));
     assert!(
-        changed(&|v| v["version"] = 3.into())
-            .contains("is of version 3, this program reads up to 2")
+        changed(&|v| v["version"] = 4.into())
+            .contains("is of version 4, this program reads up to 3")
     );
     assert!(changed(&|v| v["slots"] = "x".into()).contains("is not a plan"));
     assert!(changed(&|v| v["slots"] = serde_json::json!([])).contains("it places no thread"));

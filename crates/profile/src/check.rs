@@ -2,9 +2,10 @@
 //!
 //! The first violation is returned as a phrase that names the thread or the total at fault.
 //! Neighbours: `folder` runs this on the way in and on the way out; `detail` checks sites, lines
-//! and events.
+//! and events, `pages` the tables of pages.
 
 mod detail;
+mod pages;
 
 use crate::{
     ActivityRow, CommRow, Mode, OwnTime, Profile, RunningRow, SliceRow, ThreadRow, Totals,
@@ -22,6 +23,7 @@ pub(crate) fn check(profile: &Profile) -> Result<(), String> {
     check_comm(&profile.comm, profile.threads.len(), profile.slices.len())?;
     check_estimates(profile)?;
     detail::check(profile)?;
+    pages::check(profile)?;
     check_totals(profile)
 }
 

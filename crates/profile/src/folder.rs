@@ -9,14 +9,14 @@
 
 use crate::check::check;
 use crate::parquet_file::{Data, decode, encode};
-use crate::rows::{self, detail};
+use crate::rows::{self, detail, pages};
 use crate::schema::{
-    ACTIVITY, BLOCKS, CALLS, COMM, COMM_V2, COMM_V3, EVENTS, EVENTS_V2, EVENTS_V3, EVENTS_V4,
-    FIELDS, FLOW, FLOW_WITH_NODES, LINES, LINES_V2, LINES_V3, META_FILE, OBJECTS, OBJECTS_V5,
-    PROCESSES_FOLDER, RUNNING, SCHEMA_VERSION, SITES, SLICES, THREADS, THREADS_V1, THREADS_V2,
-    Table,
+    ACCESSES, ACCESSES_V7, ACTIVITY, BLOCKS, CALLS, COMM, COMM_V2, COMM_V3, EVENTS, EVENTS_V2,
+    EVENTS_V3, EVENTS_V4, FIELDS, FLOW, FLOW_WITH_NODES, LINES, LINES_V2, LINES_V3, META_FILE,
+    OBJECTS, OBJECTS_V5, PAGES, PROCESSES_FOLDER, RUNNING, SCHEMA_VERSION, SITES, SLICES, THREADS,
+    THREADS_V1, THREADS_V2, TOUCHED, Table,
 };
-use crate::{FlowRow, Meta, ObjectRow, Profile, ProfileError};
+use crate::{FlowRow, Meta, ObjectRow, PageTables, Profile, ProfileError};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -107,6 +107,9 @@ impl Profile {
         write(&EVENTS, detail::event_columns(&self.events))?;
         write(&CALLS, detail::call_columns(&self.calls))?;
         write(&FLOW, detail::flow_columns(&self.flow))?;
+        write(&PAGES, pages::page_columns(&self.pages.pages))?;
+        write(&ACCESSES, pages::access_columns(&self.pages.accesses))?;
+        write(&TOUCHED, pages::touched_columns(&self.pages.touched))?;
         let meta = MetaFile { meta: self.meta.clone(), tables };
         let mut json = serde_json::to_vec_pretty(&meta)
             .map_err(|e| ProfileError::Inconsistent { reason: e.to_string() })?;
@@ -115,8 +118,8 @@ impl Profile {
     }
 
     /// Reads the profile folder `path` and checks it. What an older schema did not have is filled
-    /// in: one time slice, no sites, no objects, no blocks, fields, call paths and flow, evidence
-    /// that is exact or sampled, nothing about where threads ran.
+    /// in: one time slice, no sites, no objects, no blocks, fields, call paths, flow and pages,
+    /// evidence that is exact or sampled, nothing about where threads ran.
     ///
     /// # Errors
     /// Says which file is missing, damaged or newer than this version understands.
@@ -170,6 +173,11 @@ impl Profile {
                     ..6 => Vec::new(),
                     _ => folder.read(&CALLS, detail::calls_from)?,
                 },
+                pages: match written_in {
+                    ..7 => PageTables::default(),
+                    7 => folder.page_tables(&ACCESSES_V7)?,
+                    _ => folder.page_tables(&ACCESSES)?,
+                },
             }
         };
         check(&profile).map_err(damaged(path.join(META_FILE)))?;
@@ -206,6 +214,14 @@ struct Folder<'a> {
 }
 
 impl Folder<'_> {
+    fn page_tables(&self, accesses: &Table) -> Result<PageTables, ProfileError> {
+        Ok(PageTables {
+            pages: self.read(&PAGES, pages::pages_from)?,
+            accesses: self.read(accesses, pages::accesses_from)?,
+            touched: self.read(&TOUCHED, pages::touched_from)?,
+        })
+    }
+
     /// The rows of a table; `rows_from` says what is wrong with them in a phrase.
     fn read<R>(
         &self,

@@ -21,9 +21,12 @@ mod tables;
 pub use error::ProfileError;
 pub use folder::{check_destination, flow_with_nodes};
 pub use model::{Counted, Meta, Mode, OwnTime, Parameters, ProcessRow, Profile, Totals, Windows};
-pub use note::{Expensive, NotWatched, Note, Unrecorded};
+pub use note::{Expensive, HeapUnnamed, NotWatched, Note, Unrecorded};
 pub use sampling::{Basis, Detector, Sampling};
 pub use schema::SCHEMA_VERSION;
+pub use tables::pages::{
+    AccessRow, NodesSeen, PAGE_BYTES, PAGE_SHIFT, PageRow, PageTables, PageUse, TouchedRow,
+};
 pub use tables::{
     ActivityRow, BlockRow, CallRow, CommRow, EventRow, FieldRow, FlowRow, LineRow, ObjectRow,
     RunningRow, Sampled, SiteRow, SliceRow, ThreadRow,

@@ -2,6 +2,7 @@
 
 use crate::note::{self, Note, Unrecorded};
 use crate::sampling::Sampling;
+use crate::tables::pages::{PageTables, PageUse};
 use crate::tables::{
     ActivityRow, BlockRow, CallRow, CommRow, EventRow, FieldRow, FlowRow, LineRow, ObjectRow,
     RunningRow, SiteRow, SliceRow, ThreadRow,
@@ -183,6 +184,9 @@ pub struct Meta {
     /// What the run would have taken without recording; null where that is not known.
     #[serde(default)]
     pub own_time: Option<OwnTime>,
+    /// What the tables of pages rest on; null where pages were not recorded.
+    #[serde(default)]
+    pub page_use: Option<PageUse>,
 }
 
 /// What a run would have taken without recording, on the machine as it was: an estimate.
@@ -280,6 +284,8 @@ pub struct Profile {
     pub calls: Vec<CallRow>,
     /// In their order.
     pub flow: Vec<FlowRow>,
+    /// Who uses which page; empty where pages were not recorded.
+    pub pages: PageTables,
 }
 
 impl Profile {
@@ -288,7 +294,7 @@ impl Profile {
         let (slices, activity) = one_slice(&threads);
         let sites = vec![SiteRow::default()];
         let objects = vec![ObjectRow::default()];
-        let (running, blocks, fields, lines, events, calls, flow) = Default::default();
+        let (running, blocks, fields, lines, events, calls, flow, pages) = Default::default();
         Self {
             meta,
             threads,
@@ -304,6 +310,7 @@ impl Profile {
             events,
             calls,
             flow,
+            pages,
         }
     }
 
@@ -480,6 +487,8 @@ pub(crate) mod tests {
         ];
         profile.events = events();
         profile.calls = calls();
+        profile.pages = crate::sample::pages();
+        profile.meta.page_use = Some(PageUse { estimated: false, private_bytes: 1 << 20, lost: 0 });
         profile
     }
 

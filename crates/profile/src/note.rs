@@ -37,6 +37,8 @@ pub enum Note {
     BlocksWithoutPlace { count: u64 },
     /// Events that found no room among those by line and code site.
     EventsWithoutSite { count: u64 },
+    /// Accesses that are counted for no page.
+    PageAccessesLost { count: u64 },
     /// Events counted in an earlier time slice.
     EventsLate { count: u64 },
     /// Events that were lost because no room was left.
@@ -124,6 +126,10 @@ pub enum Note {
     /// After some of the samples, fewer debug registers were used, because more would cost too
     /// much.
     RegistersSpared { spared: u64, samples: u64 },
+    /// Memory of the heap with communication has no name, and why.
+    HeapUnnamed { reason: HeapUnnamed },
+    /// Of the blocks of the heap, some were not followed, because there were so many.
+    BlocksSkipped { skipped: u64, blocks: u64 },
     /// Reports of the watching library were lost.
     ReportsLost { count: u64 },
     /// The code of a file has no names, nor that of `more` others. `needs_root`: root could read
@@ -182,6 +188,22 @@ pub enum Unrecorded {
 pub enum Expensive {
     Switches,
     Reading,
+}
+
+/// Why it is not known which place allocated memory of the heap.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, TS)]
+#[allow(missing_docs, reason = "docs/json-and-tables.md lists codes and fields")]
+#[serde(rename_all = "kebab-case")]
+pub enum HeapUnnamed {
+    /// The process ran before.
+    Attached,
+    /// It has not loaded the library that follows allocations.
+    NotLoaded,
+    /// The program brings its own allocator.
+    OwnAllocator,
+    /// A code of a later version.
+    #[serde(other)]
+    Unknown,
 }
 
 /// Why a process was not watched. `error` is an error number of the system.
@@ -257,6 +279,7 @@ impl Note {
                 Note::EventsWithoutLine { count },
                 Note::BlocksWithoutPlace { count },
                 Note::EventsWithoutSite { count },
+                Note::PageAccessesLost { count },
                 Note::EventsLate { count },
                 Note::EventsLost { count },
                 Note::ProgramReplaced { count },
@@ -319,6 +342,11 @@ impl Note {
             Note::NoRegisters,
             Note::FewRegisters { free: 2 },
             Note::RegistersSpared { spared: 30, samples: 90 },
+            Note::HeapUnnamed { reason: HeapUnnamed::Attached },
+            Note::HeapUnnamed { reason: HeapUnnamed::NotLoaded },
+            Note::HeapUnnamed { reason: HeapUnnamed::OwnAllocator },
+            Note::HeapUnnamed { reason: HeapUnnamed::Unknown },
+            Note::BlocksSkipped { skipped: 900, blocks: 1000 },
             Note::CodeWithoutNames { file: "app".into(), more: 1, needs_root: true },
         ];
         let reasons = [

@@ -29,6 +29,7 @@ pub(crate) enum Data {
     U32(Vec<u32>),
     OptionalU32(Vec<Option<u32>>),
     U64(Vec<u64>),
+    OptionalU64(Vec<Option<u64>>),
     Text(Vec<Text>),
 }
 
@@ -38,6 +39,7 @@ impl Data {
             Data::U32(values) => values.len(),
             Data::OptionalU32(values) => values.len(),
             Data::U64(values) => values.len(),
+            Data::OptionalU64(values) => values.len(),
             Data::Text(values) => values.len(),
         }
     }
@@ -64,11 +66,11 @@ fn field(column: &Column) -> Result<Arc<Type>, ParquetError> {
     let unsigned = |bit_width| LogicalType::integer(bit_width, false);
     let (physical, logical) = match column.column_type {
         ColumnType::U32 | ColumnType::OptionalU32 => (Physical::INT32, unsigned(32)),
-        ColumnType::U64 => (Physical::INT64, unsigned(64)),
+        ColumnType::U64 | ColumnType::OptionalU64 => (Physical::INT64, unsigned(64)),
         ColumnType::Text => (Physical::BYTE_ARRAY, LogicalType::String),
     };
     let repetition = match column.column_type {
-        ColumnType::OptionalU32 => Repetition::OPTIONAL,
+        ColumnType::OptionalU32 | ColumnType::OptionalU64 => Repetition::OPTIONAL,
         _ => Repetition::REQUIRED,
     };
     let builder = Type::primitive_type_builder(column.name, physical);
@@ -88,8 +90,11 @@ fn write_column(
         }
         Data::OptionalU32(values) => {
             let present: Vec<i32> = values.iter().flatten().map(|&v| v as i32).collect();
-            let levels: Vec<i16> = values.iter().map(|v| i16::from(v.is_some())).collect();
-            column.typed::<Int32Type>().write_batch(&present, Some(&levels), None)?;
+            column.typed::<Int32Type>().write_batch(&present, Some(&levels(values)), None)?;
+        }
+        Data::OptionalU64(values) => {
+            let present: Vec<i64> = values.iter().flatten().map(|&v| v as i64).collect();
+            column.typed::<Int64Type>().write_batch(&present, Some(&levels(values)), None)?;
         }
         Data::U64(values) => {
             let values: Vec<i64> = values.iter().map(|&v| v as i64).collect();
@@ -100,6 +105,17 @@ fn write_column(
         }
     }
     column.close()
+}
+
+/// Definition levels: 1 where there is a value.
+fn levels<T>(values: &[Option<T>]) -> Vec<i16> {
+    values.iter().map(|value| i16::from(value.is_some())).collect()
+}
+
+/// The values of an optional column at their rows.
+fn spread<T>(values: impl IntoIterator<Item = T>, levels: &[i16]) -> Vec<Option<T>> {
+    let mut values = values.into_iter();
+    levels.iter().map(|&level| if level > 0 { values.next() } else { None }).collect()
 }
 
 /// The columns of `table` in a Parquet file; columns that the schema does not know are ignored.
@@ -138,6 +154,9 @@ fn read_column(
                 read_values::<Int32Type>(group, index, &mut ints, Some(&mut levels))
             }
             ColumnType::U64 => read_values::<Int64Type>(group, index, &mut longs, None),
+            ColumnType::OptionalU64 => {
+                read_values::<Int64Type>(group, index, &mut longs, Some(&mut levels))
+            }
             ColumnType::Text => read_values::<ByteArrayType>(group, index, &mut texts, None),
         }
         .map_err(phrase)?;
@@ -145,10 +164,10 @@ fn read_column(
     Ok(match column_type {
         ColumnType::U32 => Data::U32(ints.into_iter().map(|v| v as u32).collect()),
         ColumnType::OptionalU32 => {
-            let mut values = ints.into_iter().map(|v| v as u32);
-            Data::OptionalU32(
-                levels.iter().map(|&level| if level > 0 { values.next() } else { None }).collect(),
-            )
+            Data::OptionalU32(spread(ints.into_iter().map(|v| v as u32), &levels))
+        }
+        ColumnType::OptionalU64 => {
+            Data::OptionalU64(spread(longs.into_iter().map(|v| v as u64), &levels))
         }
         ColumnType::U64 => Data::U64(longs.into_iter().map(|v| v as u64).collect()),
         ColumnType::Text => {
@@ -185,6 +204,7 @@ mod tests {
             Column { name: "b", column_type: ColumnType::OptionalU32, doc: "" },
             Column { name: "c", column_type: ColumnType::U64, doc: "" },
             Column { name: "d", column_type: ColumnType::Text, doc: "" },
+            Column { name: "e", column_type: ColumnType::OptionalU64, doc: "" },
         ],
     };
 
@@ -194,6 +214,7 @@ mod tests {
             Data::OptionalU32((0..rows).map(|i| (i % 3 != 0).then_some(i)).collect()),
             Data::U64((0..rows).map(|i| u64::MAX - u64::from(i) * 7919).collect()),
             Data::Text((0..rows).map(|i| format!("é{}", i % 5).as_str().into()).collect()),
+            Data::OptionalU64((0..rows).map(|i| (i % 2 == 0).then_some(u64::MAX)).collect()),
         ]
     }
 

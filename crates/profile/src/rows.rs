@@ -1,9 +1,11 @@
 //! Rows of the model to columns of the tables and back, in the order of `schema.rs`.
 //!
-//! Here the threads, the time slices and the matrices; `detail` has sites, lines and events.
-//! Neighbours: `folder` calls this, `parquet_file` makes bytes of the columns.
+//! Here the threads, the time slices and the matrices; `detail` has sites, lines and events,
+//! `pages` who uses which page. Neighbours: `folder` calls this, `parquet_file` makes bytes of the
+//! columns.
 
 pub(crate) mod detail;
+pub(crate) mod pages;
 
 use crate::parquet_file::{Data, Text, name};
 use crate::{ActivityRow, CommRow, RunningRow, Sampled, SliceRow, ThreadRow};
@@ -283,6 +285,7 @@ impl Columns {
     take!(ints, U32, u32);
     take!(optional_ints, OptionalU32, Option<u32>);
     take!(longs, U64, u64);
+    take!(optional_longs, OptionalU64, Option<u64>);
     take!(texts, Text, Text);
 }
 

@@ -7,6 +7,7 @@
 
 use crate::model::{Meta, Mode, Parameters, Profile, Totals};
 use crate::schema::SCHEMA_VERSION;
+use crate::tables::pages::{AccessRow, NodesSeen, PageRow, PageTables, TouchedRow};
 use crate::tables::{CommRow, FlowRow, ThreadRow};
 use types::{CommKind, Sharing, ThreadId, ThreadIdentity};
 
@@ -71,6 +72,7 @@ pub fn profile(threads: Vec<ThreadRow>, comm: Vec<CommRow>) -> Profile {
         sampled: None,
         windows: None,
         own_time: None,
+        page_use: None,
     };
     Profile::new(meta, threads, comm)
 }
@@ -91,4 +93,62 @@ pub fn flow() -> Vec<FlowRow> {
         hits: 0,
     };
     vec![stretch, FlowRow { start_ns: 700, end_ns: 700, kind: CommKind::Waw, hits: 1, ..stretch }]
+}
+
+/// Two pages of object 1, both touched first by T0, the second used by T1 and T2 afterwards.
+pub fn pages() -> PageTables {
+    let page = |address, offset| PageRow {
+        address,
+        object: 1,
+        ordinal: 2,
+        offset,
+        blocks: 1,
+        allocated_by: Some(ThreadId(0)),
+        touched_by: Some(ThreadId(0)),
+        touched_site: 1,
+        node: Some(1),
+    };
+    let access = |page, slice, thread, reads: u64, writes: u64| AccessRow {
+        page,
+        slice,
+        thread: ThreadId(thread),
+        reads,
+        writes,
+        low: reads + writes,
+        high: reads + writes,
+        hits: 0,
+        missed: Some(writes),
+        node: None,
+        seen: None,
+    };
+    let touched = |page, thread, lines, written| TouchedRow {
+        page,
+        thread: ThreadId(thread),
+        lines,
+        written,
+    };
+    PageTables {
+        pages: vec![page(0x40000, 0), PageRow { node: None, ..page(0x41000, 0x1000) }],
+        accesses: vec![
+            access(0, 0, 0, 0, 512),
+            access(0, 1, 0, 64, 0),
+            access(1, 0, 0, 0, 512),
+            access(1, 1, 1, 900, 100),
+            AccessRow {
+                hits: 4,
+                low: 13,
+                high: 121,
+                missed: None,
+                node: Some(1),
+                seen: Some(NodesSeen { local: 1, remote: 2 }),
+                ..access(1, 1, 2, 50, 0)
+            },
+        ],
+        touched: vec![
+            touched(0, 0, u64::MAX, u64::MAX),
+            touched(1, 0, u64::MAX, u64::MAX),
+            touched(1, 1, 0xffff, 0xff),
+            touched(1, 2, 0xff00, 0),
+        ],
+    }
 }

@@ -1,5 +1,7 @@
 //! The rows of a profile's tables in memory; `schema.rs` documents the columns.
 
+pub mod pages;
+
 use statistics::{Weighted, poisson};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{CommKind, Evidence, EvidenceSet, Sharing, ThreadId, ThreadIdentity};

@@ -2,6 +2,7 @@
 
 use crate::child::{Ended, Ending};
 use crate::error::RecorderError;
+use crate::pages;
 use crate::places;
 use crate::processes;
 use crate::reference::Traced;
@@ -103,6 +104,7 @@ pub fn profile(
     let mut warnings = warnings(header, &threads, &tables.comm, &run);
     warnings.extend(left_out(session.segment(), &tables, &run));
     let (exit_code, exit_signal) = exit_of(run.ended.ending);
+    let lost = header.page_accesses_lost.load(Relaxed);
     let (windows, own_time) = (windows(&tables, &run), own_time(&run));
     let meta = Meta {
         schema_version: SCHEMA_VERSION,
@@ -130,6 +132,7 @@ pub fn profile(
         sampled: None,
         windows,
         own_time,
+        page_use: pages::page_use(&tables.pages, run.options.pages, lost),
     };
     Ok(tables.into_profile(meta, threads))
 }
@@ -288,6 +291,7 @@ fn limits(header: &Header) -> Vec<Note> {
     [
         some(&header.children_unprofiled, |count| Note::ChildrenUnprofiled { count }),
         some(&header.threads_unprofiled, |count| Note::ThreadsUnprofiled { count }),
+        some(&header.page_accesses_lost, |count| Note::PageAccessesLost { count }),
         some(&header.threads_detached, |count| Note::ThreadsDetached { count }),
         some(&header.readers_forgotten, |count| Note::ReadsForgotten { count }),
         some(&header.mappings_folded, |count| Note::MappingsFolded { count }),

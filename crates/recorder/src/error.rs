@@ -54,6 +54,11 @@ pub enum RecorderError {
     NothingRecorded { reason: String, ended: String },
     #[error("{bytes} is not a block size; choose a power of two between 16 and 1048576 bytes")]
     BlockSize { bytes: u64 },
+    #[error(
+        "accesses to pages can be counted with blocks of 64 bytes only, not of {bytes}; leave out \
+         --pages, or choose --block 64"
+    )]
+    BlockSizeWithPages { bytes: u64 },
     #[error(transparent)]
     Perf(#[from] perf::PerfError),
     #[error("nothing can be sampled here: {why}")]

@@ -1,22 +1,21 @@
 //! Who accessed which object when: what each process has counted so far, read now and then while it
 //! runs. The differences are the table `flow` of a profile.
 //!
-//! Only what the agent counts anyway is read, by a thread of the recorder. Bounded: reading may
-//! take a hundredth of a processor, so stretches of time are the longer, the more there is to read;
-//! rows and keys have a limit, beyond which stretches are joined two by two, and lines and sites
-//! are not told apart. Neighbours: `watch` calls this, `counts` reads, `tables` makes rows.
+//! Only what the agent counts anyway is read, by a thread of the recorder. Bounded: rows and keys
+//! have a limit, beyond which stretches are joined two by two, and lines and sites are not told
+//! apart. Neighbours: `turns` says when to read, `counts` reads, `tables` makes rows.
 
 use crate::counts;
 use crate::session::Session;
+use crate::turns::Turns;
 use profile::{EventRow, FlowRow, SiteRow};
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use types::{CommKind, Sharing, ThreadId};
 use wire::session::MAX_THREADS;
 
-/// Least time between two readings of a process, and what part of the time reading may take.
-const LEAST: Duration = Duration::from_millis(5);
-const SHARE: u32 = 100;
+/// Least time between two readings.
+const MIN_REST: Duration = Duration::from_millis(5);
 /// Most rows of a process, and most keys that are told apart.
 const MAX_ROWS: usize = 1 << 17;
 const MAX_KEYS: usize = 1 << 15;
@@ -67,9 +66,7 @@ fn place_of(event: &EventRow) -> (u64, u32) {
 pub struct Flows {
     /// By segment.
     of: Vec<Flow>,
-    /// Whose turn it is.
-    next: usize,
-    due: Option<Instant>,
+    turns: Turns,
 }
 
 /// What one process has counted when.
@@ -94,24 +91,17 @@ impl Flows {
         live: impl Fn(usize) -> bool,
         now_ns: u64,
     ) {
-        let start = Instant::now();
-        if processes == 0 || self.due.is_some_and(|due| start < due) {
-            return;
-        }
         self.of.resize_with(processes.max(self.of.len()), Flow::default);
-        let Some(segment) = (0..processes).map(|k| (self.next + k) % processes).find(|&s| live(s))
-        else {
-            return;
-        };
-        self.next = segment + 1;
-        let flow = &mut self.of[segment];
-        // What cannot be read now is in a later stretch.
-        if let Ok(events) = counts::events_so_far(&session.of_segment(segment as u32), MAX_THREADS)
-        {
-            flow.add(&events, now_ns);
-        }
-        let least = LEAST * (1 << flow.joined.min(10));
-        self.due = Some(Instant::now() + (start.elapsed() * SHARE).max(least));
+        let of = &mut self.of;
+        self.turns.turn(processes, live, |segment| {
+            let flow = &mut of[segment];
+            let read = counts::events_so_far(&session.of_segment(segment as u32), MAX_THREADS);
+            // What cannot be read now is in a later stretch.
+            if let Ok(events) = read {
+                flow.add(&events, now_ns);
+            }
+            MIN_REST * (1 << flow.joined.min(10))
+        });
     }
 
     /// By segment.

@@ -80,6 +80,39 @@ pub fn even_out(
     variables
 }
 
+/// The variables of a program that gets `library`, whose own variable is `own`, beside those
+/// `others` that another library of ours needs.
+pub fn with_library(
+    library: &Path,
+    own: (&'static str, OsString),
+    even: &'static str,
+    mut others: Vec<(&'static str, OsString)>,
+) -> Vec<(&'static str, OsString)> {
+    match others.iter_mut().find(|(name, _)| *name == PRELOAD) {
+        // The last one of the list is initialised first, and takes an even number out again; the
+        // other one takes out the list.
+        Some((_, list)) => {
+            let (first, rest) = split(list);
+            *list = preload(Path::new(&first), Some(&preload(library, rest.as_deref())));
+            others.extend([own, (even, OsString::new())]);
+            others
+        }
+        None => {
+            let preload = preload(library, std::env::var_os(PRELOAD).as_deref());
+            even_out(vec![(PRELOAD, preload), own], even)
+        }
+    }
+}
+
+/// The first library of a list, and the rest of it.
+fn split(list: &OsString) -> (OsString, Option<OsString>) {
+    let text = list.to_string_lossy();
+    match text.split_once(':') {
+        Some((first, rest)) => (first.into(), Some(rest.into())),
+        None => (list.clone(), None),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,18 +4,22 @@
 //! initial thread may be bound from here: a moment after the start, if the program has not started
 //! another thread before. Our own mask is never narrowed, so runtimes see the whole machine.
 //!
+//! Where the plan has data, the library `data` is there, too, and its questions are answered while
+//! the program runs ([`data`](crate::data)).
+//!
 //! Or an OpenMP runtime is told by its environment and binds its team itself ([`Via::OpenMp`]);
 //! then the shim only reads back.
 
 use crate::child::{Ended, Launch, Running, Streams};
+use crate::data::{Answering, DataMemory, DataReport, Sight};
 use crate::error::RecorderError;
 use crate::inject::{self, PRELOAD, SHIM};
 use crate::memory::{Mapping, SharedMemory};
 use crate::session::text;
 use crate::target::Target;
 use placement::{OPENMP_RIVALS, Plan, PlanSlot, openmp_environment};
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 use topology::Topology;
 use types::CpuSet;
@@ -34,6 +38,24 @@ pub enum Via {
     Shim,
     /// The program's OpenMP runtime, by `OMP_PLACES` and `OMP_PROC_BIND`.
     OpenMp,
+}
+
+/// How a program is started under a plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct How {
+    /// Who binds the threads.
+    pub via: Via,
+    /// Whether threads are bound at all.
+    pub threads: bool,
+    /// Whether data is placed, if the plan has any.
+    pub data: bool,
+    /// How often the caller is told where data is while the program runs; `None`: never.
+    pub every: Option<Duration>,
+}
+
+impl How {
+    /// All of the plan, by the shim.
+    pub const ALL: Self = Self { via: Via::Shim, threads: true, data: true, every: None };
 }
 
 /// What became of one planned thread.
@@ -96,12 +118,16 @@ pub struct LaunchReport {
     pub via: Via,
     /// Why nothing at all was bound; `None` when the shim worked.
     pub inactive: Option<String>,
+    /// What became of the plan's data; `None` where it has none, or was not to be placed.
+    pub data: Option<DataReport>,
 }
 
 impl LaunchReport {
-    /// Whether every planned thread came and ran where the plan says.
+    /// Whether every planned thread came and ran where the plan says, and so did data.
     pub fn as_planned(&self) -> bool {
-        self.inactive.is_none() && self.bindings.iter().all(|b| b.outcome == Outcome::AsPlanned)
+        self.inactive.is_none()
+            && self.bindings.iter().all(|b| b.outcome == Outcome::AsPlanned)
+            && self.data.as_ref().is_none_or(DataReport::as_planned)
     }
 }
 
@@ -153,20 +179,63 @@ pub fn check_plan(plan: &Plan, here: &Topology) -> Result<(), RecorderError> {
     Ok(())
 }
 
-/// Runs `target` under `plan` until it ends.
+/// Runs `target` under `plan` until it ends. `seen` is told where data is, if that is asked for.
 ///
 /// # Errors
 /// Fails when the plan cannot be used here, or the program cannot be started.
 pub fn launch(
     target: &Target,
     plan: &Plan,
-    via: Via,
+    how: &How,
     streams: Streams,
+    seen: impl FnMut(Vec<Sight>) + Send,
 ) -> Result<LaunchReport, RecorderError> {
+    let planned = plan.data.as_ref().filter(|data| how.data && !data.stays());
+    let data = planned.map(DataMemory::create).transpose()?;
+    match data {
+        Some(Ok(memory)) => {
+            let stop = AtomicU32::new(0);
+            std::thread::scope(|scope| {
+                // What the answerer needs is made where it runs.
+                let answering = scope.spawn(|| {
+                    Answering::new(&memory).map(|mut answers| answers.run(&stop, how.every, seen))
+                });
+                let launched = launch_with(target, plan, how, streams, Some(&memory));
+                stop.store(1, Release);
+                Answering::wake(&memory);
+                let loosest = answering.join().unwrap_or(Ok(None))?;
+                let mut report = launched?;
+                let stacks = report.data.take().map(|data| data.objects).unwrap_or_default();
+                let mut data = memory.report(&report.ended, loosest)?;
+                data.objects.extend(stacks);
+                report.data = Some(data);
+                Ok(report)
+            })
+        }
+        Some(Err(reason)) => {
+            let mut report = launch_with(target, plan, how, streams, None)?;
+            report.data = Some(DataReport::inactive(reason));
+            Ok(report)
+        }
+        None => launch_with(target, plan, how, streams, None),
+    }
+}
+
+fn launch_with(
+    target: &Target,
+    plan: &Plan,
+    how: &How,
+    streams: Streams,
+    data: Option<&DataMemory>,
+) -> Result<LaunchReport, RecorderError> {
+    let via = how.via;
     let shim = inject::find_library(SHIM)?;
-    let memory = PlanMemory::create(plan, via)?;
+    let memory = PlanMemory::create(plan, how, data)?;
     let preload = inject::preload(&shim, std::env::var_os(PRELOAD).as_deref());
     let mut environment = inject::even_out(vec![(PRELOAD, preload), (ENV, memory.path())], EVEN);
+    if let Some(data) = data {
+        environment = data.environment(environment);
+    }
     let mut unset: &'static [&'static str] = &[];
     if via == Via::OpenMp {
         let told = openmp_environment(plan).map_err(|e| RecorderError::Plan(e.to_string()))?;
@@ -177,7 +246,7 @@ pub fn launch(
         Launch { target, environment, unset, streams, adopt_orphans: false, gate: None }.start()?;
     let header = memory.header()?;
     let slots = memory.slots()?;
-    if via == Via::Shim && !running.ends_within(MOMENT) {
+    if via == Via::Shim && how.threads && !running.ends_within(MOMENT) {
         bind_initial(&running, slots.records());
     }
     let pid = running.pid();
@@ -185,9 +254,10 @@ pub fn launch(
     let header = &header.records()[0];
     let strangers = memory.strangers()?;
     let listed = (header.strangers.load(Relaxed) as usize).min(MAX_STRANGERS);
+    let bindings = if how.threads { bindings(plan, slots.records()) } else { Vec::new() };
     Ok(LaunchReport {
         ended,
-        bindings: bindings(plan, slots.records()),
+        bindings,
         unplanned: strangers.records()[..listed]
             .iter()
             .filter(|stranger| stranger.tid.load(Relaxed) != 0)
@@ -196,6 +266,10 @@ pub fn launch(
         unplanned_count: header.strangers.load(Relaxed) - header.recognised.load(Relaxed),
         via,
         inactive: inactive(header, &ended),
+        data: data.map(|data| DataReport {
+            objects: data.stacks(plan, slots.records()),
+            ..DataReport::default()
+        }),
     })
 }
 
@@ -339,7 +413,7 @@ struct PlanMemory {
 }
 
 impl PlanMemory {
-    fn create(plan: &Plan, via: Via) -> Result<Self, RecorderError> {
+    fn create(plan: &Plan, how: &How, data: Option<&DataMemory>) -> Result<Self, RecorderError> {
         let slots = plan.slots.len();
         let memory = SharedMemory::create("plan", c"threadtalk-plan", bytes(slots))?;
         let created = Self { memory, slots };
@@ -353,12 +427,19 @@ impl PlanMemory {
             let mut mapping = created.slots()?;
             for (slot, planned) in mapping.records_mut().iter_mut().zip(&plan.slots) {
                 fill(slot, planned, initial_name);
+                if !how.threads {
+                    slot.pu_os.store(NONE, Relaxed);
+                }
+                if let Some((mode, nodes)) = data.and_then(|data| data.stack_of(planned)) {
+                    slot.stack_mode.store(mode, Relaxed);
+                    slot.stack_nodes.store(nodes, Relaxed);
+                }
             }
             let header = created.header()?;
             let header = &header.records()[0];
             header.version.store(VERSION, Relaxed);
             header.slots.store(slots as u32, Relaxed);
-            header.watch.store(u32::from(via == Via::OpenMp), Relaxed);
+            header.watch.store(u32::from(how.via == Via::OpenMp), Relaxed);
             header.magic.store(MAGIC, Relaxed);
         }
         Ok(created)

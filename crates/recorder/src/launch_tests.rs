@@ -17,6 +17,7 @@ fn plan(slots: &[(u32, u32, u32)]) -> Plan {
         lower_bound: None,
         levels: Vec::new(),
         apps: Vec::new(),
+        data: None,
         events: String::new(),
         slots: slots
             .iter()
@@ -60,7 +61,7 @@ fn slots_carry_identities_or_an_order() {
     };
     plan.slots[0].identity = identity("", None, 0, "app");
     plan.slots[1].identity = identity("lib+0x1.so+0x1f40", Some(0), 3, "worker");
-    let memory = PlanMemory::create(&plan, Via::Shim).unwrap();
+    let memory = PlanMemory::create(&plan, &How::ALL, None).unwrap();
     let mapping = memory.slots().unwrap();
     let slot = &mapping.records()[1];
     assert_eq!(text(&slot.module), "lib+0x1.so");
@@ -74,7 +75,7 @@ fn slots_carry_identities_or_an_order() {
 #[test]
 fn outcomes_follow_from_what_was_read_back() {
     let plan = plan(&[(0, 1, 1)]);
-    let memory = PlanMemory::create(&plan, Via::Shim).unwrap();
+    let memory = PlanMemory::create(&plan, &How::ALL, None).unwrap();
     let mapping = memory.slots().unwrap();
     let slot = &mapping.records()[0];
     let outcome = || bindings(&plan, mapping.records()).remove(0).outcome;

@@ -9,11 +9,13 @@ use crate::elements;
 use crate::error::RecorderError;
 use crate::frames::Allocation;
 use crate::mapped::{self, Mapped};
+use crate::pages;
 use crate::places::{Lying, Places};
 use crate::session::Session;
-use profile::{BlockRow, EventRow, FieldRow, ObjectRow, SiteRow};
+use profile::{BlockRow, EventRow, FieldRow, ObjectRow, PAGE_BYTES, PageRow, PageTables, SiteRow};
 use std::collections::{BTreeSet, HashMap};
 use std::mem::offset_of;
+use std::ops::Range;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Acquire;
 use types::ThreadId;
@@ -25,6 +27,8 @@ use wire::session::{BLOCKS_OFFSET, GROUPS_OFFSET, Header, ZONES_OFFSET};
 
 /// Bytes of the lines of memory in a profile.
 const LINE_BYTES: u64 = 64;
+/// Such lines in a page.
+const LINES_OF_PAGE: u64 = PAGE_BYTES / LINE_BYTES;
 /// Most blocks of a line that are named.
 const MAX_BLOCKS_NAMED: usize = 4;
 /// The same lines of text appear for many blocks: which of them they are does not say more.
@@ -91,6 +95,8 @@ pub struct Allocated {
     zones: Vec<(u64, u64)>,
     /// Files that were mapped, by the numbers that events have.
     mapped: HashMap<u32, Mapped>,
+    /// A block on each page of the tables of pages, where one is known.
+    on_pages: Vec<Option<RawBlock>>,
 }
 
 impl Allocated {
@@ -111,7 +117,13 @@ impl Allocated {
         Ok(Self { zones, mapped, ..Self::new(groups, blocks) })
     }
 
-    fn new(groups: Vec<RawGroup>, mut blocks: Vec<RawBlock>) -> Self {
+    /// The same with a block on each page of the tables of pages.
+    pub fn with_pages(self, on_pages: Vec<Option<RawBlock>>) -> Self {
+        Self { on_pages, ..self }
+    }
+
+    /// From groups by number, and blocks.
+    pub fn new(groups: Vec<RawGroup>, mut blocks: Vec<RawBlock>) -> Self {
         blocks.retain(|b| b.group != 0 && (b.group as usize) < groups.len() && b.bytes > 0);
         blocks.sort_unstable_by_key(|b| (b.start, b.ordinal, b.group));
         let largest = blocks.iter().map(|b| b.bytes).max().unwrap_or(0);
@@ -147,11 +159,11 @@ struct Naming<'a> {
     of_names: HashMap<(String, String), u32>,
 }
 
-/// Gives each event its object, and each line with allocated memory the text that says what lies
-/// there. `events` name groups, are ordered by line, and afterwards name rows of the table of
-/// objects. `sites` gains those of calls that allocate; the process had `threads`.
+/// Gives each event and each page its object, and each line with allocated memory the text that
+/// says what lies there. `events` name groups, are ordered by line, and afterwards name rows of the
+/// table of objects. `sites` gains those of calls that allocate; the process had `threads`.
 pub fn name(
-    events: &mut [EventRow],
+    (events, pages): (&mut [EventRow], &mut PageTables),
     allocated: &Allocated,
     threads: usize,
     places: &mut Places<'_>,
@@ -169,12 +181,23 @@ pub fn name(
         }
         naming.name_line(of_line, places, sites);
     }
+    naming.name_pages(pages, places, sites);
+    pages::without_ours(pages, &naming.rows);
     let Naming { rows, blocks, of_groups, .. } = naming;
     let blocks: Vec<BlockRow> = blocks.into_iter().collect();
     let mut objects = Objects { rows, blocks, fields: Vec::new(), texts };
     let groups = of_groups.into_iter().map(|(group, row)| (row, group)).collect();
     elements::tell(&mut objects, events, &groups, allocated, places);
     objects
+}
+
+/// Whether a variable of at least a page has all these lines of the page at an address.
+fn holds_all(variable: &Range<u64>, page: u64, lines: u64) -> bool {
+    let first = page + u64::from(lines.trailing_zeros()) % LINES_OF_PAGE * LINE_BYTES;
+    let end =
+        page + (LINES_OF_PAGE - u64::from(lines.leading_zeros()) % LINES_OF_PAGE) * LINE_BYTES;
+    let is_large = variable.end - variable.start >= PAGE_BYTES;
+    is_large && variable.start <= first && end <= variable.end
 }
 
 /// A process of several whose events are told together.
@@ -270,6 +293,96 @@ impl Naming<'_> {
                 (group, None) => self.row_of_group(group, places, sites),
             };
         }
+    }
+
+    /// Says what lies on pages: the allocated block that is known, or else what is at the first
+    /// line that was accessed. Pages whose object is set are on blocks of that group.
+    fn name_pages(
+        &mut self,
+        tables: &mut PageTables,
+        places: &mut Places<'_>,
+        sites: &mut Vec<SiteRow>,
+    ) {
+        let mut lines = vec![0_u64; tables.pages.len()];
+        tables.touched.iter().for_each(|row| lines[row.page as usize] |= row.lines);
+        let mut placed = vec![false; lines.len()];
+        // Most pages lie on the variable of the page before.
+        let mut last = (0..0, 0);
+        let blocks = self.allocated.on_pages.iter().chain(std::iter::repeat(&None));
+        let pages = tables.pages.iter_mut().zip(lines).zip(blocks);
+        for (((page, lines), block), placed) in pages.zip(&mut placed) {
+            if let Some(block) = block {
+                self.name_block_on(page, block, places, sites);
+                *placed = true;
+                continue;
+            }
+            if page.object != 0 {
+                page.object = self.row_of_group(page.object, places, sites);
+                *placed = true;
+                continue;
+            }
+            if !holds_all(&last.0, page.address, lines) {
+                last = self.row_on_page(page.address, lines, places);
+            }
+            page.object = last.1;
+            if !last.0.is_empty() {
+                page.offset = page.address.saturating_sub(last.0.start / PAGE_BYTES * PAGE_BYTES);
+                *placed = true;
+            }
+        }
+        pages::count_offsets(tables, |number| placed[number]);
+    }
+
+    /// Where the variable lies that has all lines of a page that were accessed, and its row; else
+    /// the row of what lies at the first of these `lines`, and no place.
+    fn row_on_page(
+        &mut self,
+        address: u64,
+        lines: u64,
+        places: &mut Places<'_>,
+    ) -> (Range<u64>, u32) {
+        let first = u64::from(lines.trailing_zeros()) % LINES_OF_PAGE;
+        let line = address + first * LINE_BYTES;
+        let named = places.objects(line, true);
+        let Some(lying) = named.iter().find(|lying| !lying.bytes.is_empty()) else {
+            return (0..0, 0);
+        };
+        // The last one on the line may go on behind it.
+        let last = named.iter().rev().find(|lying| !lying.variable.is_empty());
+        if let Some(lying) = last.filter(|last| holds_all(&last.variable, address, lines)) {
+            return (lying.variable.clone(), self.row_named(lying));
+        }
+        let object = match places.file_at(line).filter(|_| lying.variable != (0..0)) {
+            // One of several on the page: none of them has it.
+            Some(file) => self.row_of_data(lying, &file),
+            None => self.row_named(lying),
+        };
+        (0..0, object)
+    }
+
+    /// The row of a file's small variables, of which this is one.
+    fn row_of_data(&mut self, one: &Lying, file: &str) -> u32 {
+        let (region, name) = (one.region.clone(), format!("data ({file})"));
+        self.row_named(&Lying { bytes: 0..0, region, name, variable: 0..0 })
+    }
+
+    /// Says that the block lies on the page, and maybe others, too.
+    fn name_block_on(
+        &mut self,
+        page: &mut PageRow,
+        block: &RawBlock,
+        places: &mut Places<'_>,
+        sites: &mut Vec<SiteRow>,
+    ) {
+        page.object = self.row_of_group(block.group, places, sites);
+        page.ordinal = block.ordinal;
+        page.offset = page.address.saturating_sub(block.start / PAGE_BYTES * PAGE_BYTES);
+        // What covers the page is alone there.
+        let end = block.start.saturating_add(block.bytes);
+        page.blocks = u32::from(block.start <= page.address && end >= page.address + PAGE_BYTES);
+        let thread = Some(ThreadId(block.thread));
+        page.allocated_by = thread.filter(|thread| thread.index() < self.threads);
+        self.note_block(page.object, block);
     }
 
     /// The row of what lies at the first byte touched of a line.

@@ -21,7 +21,7 @@ use symbols::{Allocated, Data, Element, Module, Resolver};
 /// Bytes of the lines of memory in a profile.
 const LINE_BYTES: u64 = 64;
 /// What the names of libraries begin with that are injected into programs.
-const OUR_LIBRARIES: &str = "libthreadtalk_";
+pub const OUR_LIBRARIES: &str = "libthreadtalk_";
 /// Most lines of which fields are looked up, the hottest; most names for one line.
 const MAX_FIELDS: usize = 4096;
 const MAX_NAMES: usize = 8;
@@ -255,6 +255,12 @@ impl<'a> Places<'a> {
         vec![Lying { bytes: 0..LINE_BYTES, region, name, variable: 0..0 }]
     }
 
+    /// The name of the file whose static data lies at the address.
+    pub fn file_at(&self, address: u64) -> Option<String> {
+        let holds = |image: &&Image| image.memory.contains(&address) && self.was_there(image);
+        self.images.iter().find(holds).map(|image| file_name(&image.path).to_owned())
+    }
+
     /// The same of static data in some images: symbols, and the section for what has none.
     fn static_objects(&self, address: u64, which: &dyn Fn(&Image) -> bool) -> Option<Vec<Lying>> {
         let mut resolver = self.resolver.borrow_mut();
@@ -426,7 +432,7 @@ pub struct Lying {
 }
 
 /// Whether a function of which only the name is known seems to allocate for its caller.
-fn allocates(name: &str) -> bool {
+pub fn allocates(name: &str) -> bool {
     name.contains("alloc") || name.starts_with("operator new")
 }
 

@@ -8,7 +8,7 @@ use crate::inject::{self, AGENT, PRELOAD, TUNABLES};
 use crate::known_names;
 use crate::processes::Processes;
 use crate::progress::{self, Progress};
-use crate::reference::{self, Traced};
+use crate::reference::{self, Following, Traced};
 use crate::sanitizers;
 use crate::session::{Session, SessionOptions};
 use crate::signals::signal_name;
@@ -18,6 +18,7 @@ use crate::user_cache::NoCache;
 use crate::watch;
 use profile::schema::TOGETHER;
 use profile::{Counted, Note, Profile};
+use std::ffi::OsString;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::thread::{self, ScopedJoinHandle};
@@ -33,15 +34,26 @@ pub struct Recording {
     /// The profile of all processes that communicate, if any does with another; it belongs at
     /// [`TOGETHER`].
     pub together: Option<Profile>,
+    /// Of a recording by reference, accesses to memory that processes share; no tee is given them.
+    pub shared_accesses: u64,
     /// How the program ended; its status is for the caller to pass on.
     pub ended: Ended,
     /// Something that does not concern the profile.
     pub note: Option<Note>,
 }
 
+/// What is wanted of a recording besides its options.
+#[derive(Default)]
+pub struct Wishes<'a> {
+    /// What happens to the accesses of a recording by reference.
+    pub following: Following<'a>,
+    /// Is told meanwhile how far it is.
+    pub progress: Option<Progress<'a>>,
+}
+
 /// Runs `target` under the exact engine until it ends, and returns its profile.
 ///
-/// `topology_xml` goes into the profile as it is. `progress` is told meanwhile how far it is.
+/// `topology_xml` goes into the profile as it is.
 /// `program_ended` is called before the profile is made, which takes time if it is large.
 ///
 /// # Errors
@@ -52,52 +64,31 @@ pub fn record(
     options: SessionOptions,
     topology_xml: String,
     streams: Streams,
-    progress: Option<Progress<'_>>,
+    wishes: Wishes<'_>,
     program_ended: &dyn Fn(),
 ) -> Result<Recording, RecorderError> {
-    sanitizers::check_engine(&target.program)?;
-    let agent = inject::find_library(AGENT)?;
-    let session = Session::create(options)?;
-    let (store, note) = match options.code_cache.then(|| CodeStore::open(&agent)) {
-        Some(Ok(store)) => (Some(store), None),
-        Some(Err(NoCache::Unsafe { folder, foreign })) => {
-            let folder = folder.to_string_lossy().into_owned();
-            (None, Some(Note::CodeNotKept { folder, foreign }))
-        }
-        Some(Err(NoCache::Unusable)) | None => (None, None),
-    };
-    if let Some(store) = &store {
-        session.offer_code(store.descriptor())?;
-    }
-    let environment = vec![
-        (PRELOAD, inject::preload(&agent, std::env::var_os(PRELOAD).as_deref())),
-        (TUNABLES, inject::without_rseq(std::env::var_os(TUNABLES).as_deref())),
-        (ENV, session.path()),
-    ];
-    let environment = inject::even_out(environment, EVEN);
+    let mut prepared = Prepared::new(target, options)?;
+    let environment = std::mem::take(&mut prepared.environment);
+    let session = &prepared.session;
     let started = SystemTime::now();
     let launch =
         Launch { target, environment, unset: &[], streams, adopt_orphans: true, gate: None };
-    let (ended, found) = follow(&session, options, launch.start()?, progress.as_ref())?;
+    let (ended, found) = follow(session, options, launch.start()?, wishes)?;
     program_ended();
     let header = session.header()?;
     check_recorded(&header.records()[0], &ended)?;
-    if let Some(store) = &store {
-        // Without it the next recording takes longer, that is all.
-        let segments = header.records()[0].segments.load(Relaxed).min(MAX_SEGMENTS);
-        let _ = store.add(&session, segments);
-    }
-    let processes = Processes::find(&session, options, &topology_xml, started, found)?;
+    prepared.keep_code()?;
+    let processes = Processes::find(session, options, &topology_xml, started, found)?;
     let found = processes.found();
     let circumstances = Circumstances { target, options, topology_xml, started, ended, found };
-    let mut profile = collect::profile(&session, &header.records()[0], circumstances)?;
+    let mut profile = collect::profile(session, &header.records()[0], circumstances)?;
     profile.meta.processes = processes.rows().to_vec();
     if processes.rows().iter().any(|row| row.threads > 1) {
         // A launcher: the program are its children.
         profile.meta.warnings.retain(|note| *note != Note::OneThread);
     }
     profile.meta.warnings.extend_from_slice(processes.warnings());
-    let together = together::profile(&session, options, found, &profile, processes.rows())?;
+    let together = together::profile(session, options, found, &profile, processes.rows())?;
     if together.is_some() {
         profile.meta.together = Some(TOGETHER.into());
         profile
@@ -105,7 +96,57 @@ pub fn record(
             .warnings
             .retain(|note| !matches!(note, Note::OneThread | Note::NoCommunication));
     }
-    Ok(Recording { profile, processes, together, ended, note })
+    let shared_accesses = found.traced_shared.tally.accesses;
+    let note = prepared.note;
+    Ok(Recording { profile, processes, together, shared_accesses, ended, note })
+}
+
+/// What is made before a program is started under the exact engine.
+pub(crate) struct Prepared {
+    pub session: Session,
+    /// What was translated before.
+    store: Option<CodeStore>,
+    /// What is to be said about the store.
+    note: Option<Note>,
+    /// Variables for the program.
+    pub environment: Vec<(&'static str, OsString)>,
+}
+
+impl Prepared {
+    pub fn new(target: &Target, options: SessionOptions) -> Result<Self, RecorderError> {
+        sanitizers::check_engine(&target.program)?;
+        let agent = inject::find_library(AGENT)?;
+        let session = Session::create(options)?;
+        let (store, note) = match options.code_cache.then(|| CodeStore::open(&agent)) {
+            Some(Ok(store)) => (Some(store), None),
+            Some(Err(NoCache::Unsafe { folder, foreign })) => {
+                let folder = folder.to_string_lossy().into_owned();
+                (None, Some(Note::CodeNotKept { folder, foreign }))
+            }
+            Some(Err(NoCache::Unusable)) | None => (None, None),
+        };
+        if let Some(store) = &store {
+            session.offer_code(store.descriptor())?;
+        }
+        let environment = vec![
+            (PRELOAD, inject::preload(&agent, std::env::var_os(PRELOAD).as_deref())),
+            (TUNABLES, inject::without_rseq(std::env::var_os(TUNABLES).as_deref())),
+            (ENV, session.path()),
+        ];
+        let environment = inject::even_out(environment, EVEN);
+        Ok(Self { session, store, note, environment })
+    }
+
+    /// Keeps what was translated, for the next time.
+    pub fn keep_code(&self) -> Result<(), RecorderError> {
+        if let Some(store) = &self.store {
+            let header = self.session.header()?;
+            let segments = header.records()[0].segments.load(Relaxed).min(MAX_SEGMENTS);
+            // Without it the next recording takes longer, that is all.
+            let _ = store.add(&self.session, segments);
+        }
+        Ok(())
+    }
 }
 
 /// Waits for the program, watches it meanwhile, and replays its trace in that mode.
@@ -113,19 +154,20 @@ fn follow(
     session: &Session,
     options: SessionOptions,
     running: Running,
-    progress: Option<&Progress<'_>>,
+    wishes: Wishes<'_>,
 ) -> Result<(Ended, Found), RecorderError> {
     let over = AtomicBool::new(false);
+    let Wishes { following, progress } = wishes;
+    let (memory, ended) = (session.memory(), &over);
     thread::scope(|scope| {
         let watching = scope.spawn(|| watch::watch(session, options, &over));
-        let replaying = (options.counted == Counted::Reference).then(|| {
-            scope.spawn(|| reference::follow(session.memory(), options.block_bytes, &over))
-        });
-        let replaying_shared = (options.counted == Counted::Reference).then(|| {
-            scope.spawn(|| reference::follow_shared(session.memory(), options.block_bytes, &over))
-        });
-        let telling =
-            progress.map(|progress| scope.spawn(|| progress::follow(session, progress, &over)));
+        let replaying = (options.counted == Counted::Reference)
+            .then(|| scope.spawn(move || reference::follow(memory, options, ended, following)));
+        let replaying_shared = (options.counted == Counted::Reference)
+            .then(|| scope.spawn(|| reference::follow_shared(session.memory(), options, &over)));
+        let telling = progress
+            .as_ref()
+            .map(|progress| scope.spawn(|| progress::follow(session, progress, &over)));
         let ended = running.wait(|| ());
         over.store(true, Release);
         watching.thread().unpark();
@@ -146,7 +188,7 @@ fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
 }
 
 /// Whether the agent took the program over, and if not, why.
-fn check_recorded(header: &Header, ended: &Ended) -> Result<(), RecorderError> {
+pub(crate) fn check_recorded(header: &Header, ended: &Ended) -> Result<(), RecorderError> {
     let reason = match header.state.load(Relaxed) {
         state::RUNNING => return Ok(()),
         state::FAILED => failure_reason(header.failure.load(Relaxed)),

@@ -10,7 +10,8 @@
 
 use crate::error::RecorderError;
 use crate::memory::{Mapping, SharedMemory};
-use reference::{Reference, Tally, What};
+use crate::session::SessionOptions;
+use reference::{PageTally, Reference, Tally, What};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -25,6 +26,8 @@ use wire::trace::{Access, PAGE_SHIFT, RECORDS, SHARED_BYTES_BITS, THREAD_BITS, w
 pub struct Traced {
     /// Its communication.
     pub tally: Tally,
+    /// Who accessed which page, where that was asked for.
+    pub pages: PageTally,
     /// Accesses that a thread was about to do when it was killed, or that make no sense (a program
     /// that writes over the ring).
     pub missing: u64,
@@ -51,25 +54,41 @@ const LINE_BYTES: u64 = 64;
 /// No access is larger: the user's half of the address space.
 const MAX_BYTES: u64 = 1 << 47;
 
+/// What accesses are given to, in order, besides being replayed.
+pub type Tee<'a> = dyn FnMut(&reference::Access) + Send + 'a;
+
+/// Whether accesses are replayed, and who else is given those of the process that was started.
+#[derive(Default)]
+pub struct Following<'a> {
+    /// They are not replayed: nothing is counted.
+    pub only_tee: bool,
+    /// Who else is given them.
+    pub tee: Option<Box<Tee<'a>>>,
+}
+
 /// Reads the rings of all processes until `ended` is set and what they hold has been replayed, in
-/// blocks of `block_bytes`. Returns one result for each process, by the number of its segment.
+/// blocks, and with pages, as `options` say. Returns one result for each process, by the number of
+/// its segment.
 ///
 /// # Errors
 /// Fails when the shared memory cannot be mapped.
-pub fn follow(
-    memory: &SharedMemory,
-    block_bytes: u64,
+pub fn follow<'a>(
+    memory: &'a SharedMemory,
+    options: SessionOptions,
     ended: &AtomicBool,
+    mut following: Following<'a>,
 ) -> Result<Vec<Traced>, RecorderError> {
     let first = memory.map::<Header>(0, 1)?;
-    let mut rings: Vec<Ring<'_>> = Vec::new();
+    let mut rings: Vec<Ring<'a>> = Vec::new();
     let mut rest = SHORTEST_REST;
     loop {
         // Looked at before the rings: what was written before the end is found after it.
         let last = ended.load(Acquire);
         let segments = first.records()[0].segments.load(Relaxed).clamp(1, MAX_SEGMENTS);
         while rings.len() < segments as usize {
-            rings.push(Ring::open(memory, rings.len() as u64, block_bytes)?);
+            let tee = following.tee.take();
+            let ring = Ring::open(memory, rings.len() as u64, options)?;
+            rings.push(Ring { tee, replays: !following.only_tee, ..ring });
         }
         let mut busy = false;
         for ring in &mut rings {
@@ -93,10 +112,10 @@ pub fn follow(
 /// Fails when the shared memory cannot be mapped.
 pub fn follow_shared(
     memory: &SharedMemory,
-    block_bytes: u64,
+    options: SessionOptions,
     ended: &AtomicBool,
 ) -> Result<Traced, RecorderError> {
-    let mut ring = Ring::open_shared(memory, block_bytes)?;
+    let mut ring = Ring::open_shared(memory, options)?;
     let mut rest = SHORTEST_REST;
     loop {
         let last = ended.load(Acquire);
@@ -131,6 +150,8 @@ struct Ring<'a> {
     /// Number of the next record.
     next: u64,
     replay: Reference,
+    replays: bool,
+    tee: Option<Box<Tee<'a>>>,
     missing: u64,
     lines: HashMap<(ThreadId, u64), u64>,
     /// Programs executed by the process, and how far the last of these has come.
@@ -154,24 +175,27 @@ impl<'a> Ring<'a> {
     fn open(
         memory: &'a SharedMemory,
         segment: u64,
-        block_bytes: u64,
+        options: SessionOptions,
     ) -> Result<Self, RecorderError> {
         let start = segment * SEGMENT_BYTES;
         let records = memory.map(start + TRACE_OFFSET, RECORDS)?;
-        Ok(Self::new(memory.map(start, 1)?, None, records, block_bytes))
+        Ok(Self::new(memory.map(start, 1)?, None, records, options))
     }
 
-    fn open_shared(memory: &'a SharedMemory, block_bytes: u64) -> Result<Self, RecorderError> {
+    fn open_shared(
+        memory: &'a SharedMemory,
+        options: SessionOptions,
+    ) -> Result<Self, RecorderError> {
         let shared = memory.map(shared::OFFSET, 1)?;
         let records = memory.map(shared::OFFSET + shared::TRACE_OFFSET, RECORDS)?;
-        Ok(Self::new(memory.map(0, 1)?, Some(shared), records, block_bytes))
+        Ok(Self::new(memory.map(0, 1)?, Some(shared), records, options))
     }
 
     fn new(
         header: Mapping<'a, Header>,
         shared: Option<Mapping<'a, Shared>>,
         records: Mapping<'a, Access>,
-        block_bytes: u64,
+        options: SessionOptions,
     ) -> Self {
         Self {
             header,
@@ -179,7 +203,9 @@ impl<'a> Ring<'a> {
             awaited: (u64::MAX, Instant::now()),
             records,
             next: 0,
-            replay: Reference::new(block_bytes),
+            replay: Reference::new(options.block_bytes).with_pages(options.pages),
+            replays: true,
+            tee: None,
             missing: 0,
             lines: HashMap::new(),
             execs: 0,
@@ -225,7 +251,8 @@ impl<'a> Ring<'a> {
                 None => self.skip(),
             }
         }
-        Traced { tally: self.replay.finish(), missing: self.missing, lines: self.lines }
+        let (tally, pages) = self.replay.finish();
+        Traced { tally, pages, missing: self.missing, lines: self.lines }
     }
 
     fn header(&self) -> &Header {
@@ -278,7 +305,13 @@ impl<'a> Ring<'a> {
         match what {
             Some(what) if bytes <= MAX_BYTES => {
                 let thread = ThreadId(thread);
-                self.replay.replay(&reference::Access { thread, what, address, bytes, site });
+                let access = reference::Access { thread, what, address, bytes, site };
+                if let Some(tee) = &mut self.tee {
+                    tee(&access);
+                }
+                if self.replays {
+                    self.replay.replay(&access);
+                }
             }
             _ => self.missing += 1,
         }

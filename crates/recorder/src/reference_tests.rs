@@ -54,7 +54,9 @@ impl<'a> Writer<'a> {
 fn traced(memory: &SharedMemory, program: impl FnOnce()) -> Vec<Traced> {
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let follower = scope.spawn(|| follow(memory, 64, &ended).unwrap());
+        let follower = scope.spawn(|| {
+            follow(memory, SessionOptions::default(), &ended, Following::default()).unwrap()
+        });
         program();
         ended.store(true, Release);
         follower.join().unwrap()
@@ -192,7 +194,7 @@ fn an_idle_follower_rests() {
     let ended = AtomicBool::new(false);
     let (used, idle) = std::thread::scope(|scope| {
         let follower = scope.spawn(|| {
-            follow(&memory, 64, &ended).unwrap();
+            follow(&memory, SessionOptions::default(), &ended, Following::default()).unwrap();
             cpu()
         });
         let start = Instant::now();

@@ -18,8 +18,9 @@ const FIRST_REST: Duration = Duration::from_millis(1);
 const LONGEST_REST: Duration = Duration::from_millis(10);
 /// The rest grows with the time since the start, over this.
 const GROWTH: u32 = 16;
-/// What looking may cost: 1/`SHARE` of a processor.
+/// What looking may cost: 1/`SHARE` of a processor, and this much besides.
 const SHARE: u32 = 200;
+const AT_FIRST: Duration = Duration::from_millis(20);
 /// First length of a span, as a power of two ns: a millisecond.
 const FIRST_SPAN: u32 = 20;
 /// Longest one: more than any recording.
@@ -36,12 +37,14 @@ pub struct Looks {
     next: Instant,
     /// When it was looked at last, ns on the recording's clock.
     last_ns: u64,
+    /// Processor time that looking took.
+    spent: Duration,
 }
 
 impl Looks {
     pub fn new() -> Self {
         let start = Instant::now();
-        Self { start, next: start, last_ns: 0 }
+        Self { start, next: start, last_ns: 0, spent: Duration::ZERO }
     }
 
     /// When to look next.
@@ -59,9 +62,11 @@ impl Looks {
         let before = cpu_time();
         look(self.last_ns.min(now_ns).midpoint(now_ns));
         self.last_ns = now_ns;
-        let rest = (now - self.start) / GROWTH;
-        let spent = cpu_time().saturating_sub(before);
-        self.next = now + rest.clamp(FIRST_REST, LONGEST_REST).max(spent * SHARE);
+        let elapsed = now - self.start;
+        self.spent += cpu_time().saturating_sub(before);
+        let paid_for = self.spent.saturating_sub(AT_FIRST) * SHARE;
+        let rest = (elapsed / GROWTH).clamp(FIRST_REST, LONGEST_REST);
+        self.next = now + rest.max(paid_for.saturating_sub(elapsed));
     }
 }
 

@@ -9,6 +9,7 @@
 //! | `rest.rs` | how long the reader sleeps between two looks at the rings |
 //! | `breaks.rs` | breaks, or a clock for whole processors, where threads are switched too often |
 //! | `watching.rs` | takes in what the watching library inside the programs has seen |
+//! | `heap.rs` | the blocks of the heap, as a library inside the programs tells |
 //! | `live.rs` | what the last seconds showed, again and again |
 //! | `windows.rs` | the last seconds of all processes, and which of them is shown |
 //! | `process.rs` | what is known of a process: threads, memory, hits |
@@ -18,6 +19,8 @@
 //! | `slices.rs` | time slices of fixed length |
 //! | `elapsed.rs` | what samples stand for that come by the kernel's regulation |
 //! | `scale.rs` | how many events a hit stands for |
+//! | `pages.rs` | who uses which page of memory, and from which node |
+//! | `nodes.rs` | on which NUMA nodes processors are and pages lie |
 //! | `starts.rs` | start routines of running threads |
 //! | `tasks.rs` | threads as the kernel lists them, and which are its own |
 //! | `collect.rs` | makes profiles of it |
@@ -30,11 +33,14 @@ mod breaks;
 mod choice;
 mod collect;
 mod elapsed;
-mod files;
+pub(crate) mod files;
 mod follow;
 mod handovers;
+mod heap;
 mod launch;
 mod live;
+mod nodes;
+mod pages;
 mod process;
 mod rest;
 mod scale;
@@ -67,6 +73,8 @@ pub struct SampleOptions {
     pub follow: bool,
     /// Sampling ends after so long; the program goes on.
     pub duration: Option<Duration>,
+    /// Follow what a program that we start allocates.
+    pub objects: bool,
     /// Names of code and memory are kept from recording to recording.
     pub cached: bool,
 }

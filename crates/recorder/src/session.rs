@@ -17,6 +17,10 @@ use types::ThreadId;
 use types::tally::{self, Meaning};
 use wire::detail::CHUNK_BYTES;
 use wire::session::{self, Calls, Header, Module, ThreadArea, ThreadPage, mode};
+use wire::windows::leave;
+
+/// Bytes of the blocks with which the engine can count accesses by page.
+const PAGES_BLOCK_BYTES: u64 = 64;
 
 /// Settings of a recording.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -44,8 +48,13 @@ pub struct SessionOptions {
     pub code_cache: bool,
     /// Follow what the program allocates, so that events on the heap have an object.
     pub objects: bool,
+    /// Count who accesses which page.
+    pub pages: bool,
     /// Observe accesses in windows only, as this dial says; `None`: always.
     pub windows: Option<windows::Dial>,
+    /// For tests: with windows, change the phase each time that so much has passed, whatever the
+    /// dial says, µs; 0 = as it says.
+    pub switch_us: u32,
 }
 
 impl Default for SessionOptions {
@@ -62,7 +71,9 @@ impl Default for SessionOptions {
             cell_bytes: 512 << 20,
             code_cache: true,
             objects: true,
+            pages: false,
             windows: None,
+            switch_us: 0,
         }
     }
 }
@@ -79,11 +90,19 @@ impl SessionOptions {
         }
     }
 
+    /// Whether the engine counts accesses by page. (The reference does without its help.)
+    pub fn counts_pages(&self) -> bool {
+        self.pages && matches!(self.counted, Counted::Matrix | Counted::Detail)
+    }
+
     /// Refuses block sizes that the shadow memory cannot have.
     fn check(&self) -> Result<(), RecorderError> {
         let bytes = self.block_bytes;
         if !bytes.is_power_of_two() || !(16..=1 << 20).contains(&bytes) {
             return Err(RecorderError::BlockSize { bytes });
+        }
+        if self.counts_pages() && bytes != PAGES_BLOCK_BYTES {
+            return Err(RecorderError::BlockSizeWithPages { bytes });
         }
         Ok(())
     }
@@ -187,12 +206,14 @@ impl Session {
             header.event_chunks.store(chunks(options.event_bytes), Relaxed);
             header.cell_chunks.store(chunks(options.cell_bytes), Relaxed);
             header.objects.store(u32::from(options.objects), Relaxed);
+            header.pages.store(u32::from(options.counts_pages()), Relaxed);
             header.follow.store(u32::from(options.follow), Relaxed);
             header.segments.store(1, Relaxed);
             header.max_segments.store(options.children.saturating_add(1), Relaxed);
             header.parent_segment.store(u32::MAX, Relaxed);
+            header.windows.store(switching::way(options.windows), Relaxed);
+            header.leave.0.store(leave::LIGHT, Relaxed);
             if let Some(dial) = options.windows {
-                header.windows.store(1, Relaxed);
                 header.phase.store(switching::first_word(dial), Relaxed);
             }
             header.magic.store(session::MAGIC, Relaxed);
@@ -337,10 +358,23 @@ impl Session {
     /// Fails when the session cannot be read.
     pub fn words(&self, offset: u64, count: usize) -> Result<Vec<u64>, RecorderError> {
         let mut words = vec![0; count];
-        let bytes = 8 * count as u64;
-        for_each_counter(self.memory.file(), self.at(offset), bytes, |k, word| words[k] = word)
-            .map_err(RecorderError::ReadBack)?;
+        self.for_each_word(offset, 8 * count as u64, |k, word| words[k] = word)?;
         Ok(words)
+    }
+
+    /// Calls `found(index, value)` for every u64 that is not 0 in `bytes` bytes from an offset of
+    /// the segment on.
+    ///
+    /// # Errors
+    /// Fails when the session cannot be read.
+    pub fn for_each_word(
+        &self,
+        offset: u64,
+        bytes: u64,
+        found: impl FnMut(usize, u64),
+    ) -> Result<(), RecorderError> {
+        for_each_counter(self.memory.file(), self.at(offset), bytes, found)
+            .map_err(RecorderError::ReadBack)
     }
 
     /// Calls `found` with each chunk of the pool that was ever written, in order.

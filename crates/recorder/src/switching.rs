@@ -2,8 +2,9 @@
 //!
 //! The scheduler of `windows` says when the next phase begins and is told what the last ones cost.
 //! A phase begins with a time slice of its own, so that all that is counted is known by phase; a
-//! counting part has two, by which the length of the next window is judged, and the time before a
-//! window has a second one, in which all tracked blocks are watched again. Neighbours: `watch`
+//! counting part has two, by which the length of the next window is judged. The time before a
+//! window has up to three: in the first, code runs without checks, in the second, tracked blocks
+//! are observed, and in the third, all of them, also those that were given up. Neighbours: `watch`
 //! asks at each turn and looks at threads, [`windowed`](crate::windowed) makes estimates of the
 //! counts.
 
@@ -16,10 +17,10 @@ use std::time::Duration;
 use windows::constants::MIN_MEASURED;
 use windows::{
     Assumed, Chooser, Costs, Dial, Exceeded, Observation, Phase, RunQueue, Scheduler, Seen, Spent,
-    TRACKING_PER_WARM_UP,
+    Step, TRACKING_PER_WARM_UP,
 };
 use wire::session::{ALL_PASSING_BYTES, Header, PASSING_OFFSET};
-use wire::windows::{FIRST_WINDOW, phase};
+use wire::windows::{FIRST_WINDOW, leave, phase, used};
 
 /// How long one thread runs while others wait for its processor, ns: between Linux' shortest slice
 /// (3 ms, more with more processors) and a tick at 250 Hz.
@@ -88,11 +89,22 @@ fn first_phase(dial: Dial) -> Phase {
 
 /// The phase that programs find when they begin.
 pub fn first_word(dial: Dial) -> u32 {
-    word(FIRST_WINDOW, first_phase(dial))
+    word(FIRST_WINDOW, first_phase(dial), false)
 }
 
-fn word(window: u32, now: Phase) -> u32 {
+/// How windows are used, one of [`used`]: a share of time leaves it open what the rest costs, and
+/// then all late events are wanted.
+pub fn way(dial: Option<Dial>) -> u32 {
+    match dial {
+        None => used::NO,
+        Some(Dial::Duty(_)) => used::TRACKING,
+        Some(Dial::Budget(_)) => used::LIGHT,
+    }
+}
+
+fn word(window: u32, now: Phase, light: bool) -> u32 {
     let now = match now {
+        Phase::Off if light => phase::LIGHT,
         Phase::Off => phase::OFF,
         Phase::WarmUp => phase::WARM_UP,
         Phase::Whole | Phase::Counting => phase::COUNT,
@@ -104,14 +116,20 @@ pub struct Switching<'a> {
     memory: &'a SharedMemory,
     first: Mapping<'a, Header>,
     scheduler: Scheduler,
+    /// Length of each phase, if all have the same, ns.
+    fixed_ns: Option<u64>,
     chooser: Chooser,
     cpus: u64,
     /// Of the processor's clock.
     cycle_ns: f64,
     window: u32,
-    /// When to turn next, and when the step's second half ends, ns.
+    /// When to turn next, ns; when the further parts of the step end, and whether code is light
+    /// there, the next one last.
     until_ns: u64,
-    second_until_ns: Option<u64>,
+    further: Vec<(u64, bool)>,
+    /// Whether code is light now, and what was shown last.
+    light: bool,
+    shown: (Phase, bool),
     /// When the last slice began, and what had been done by then.
     last: (u64, Done),
     spent: [Spent; 3],
@@ -136,12 +154,15 @@ impl<'a> Switching<'a> {
             memory,
             first,
             scheduler,
+            fixed_ns: None,
             chooser: Chooser::default(),
             cpus,
             cycle_ns: cycle_ns(),
             window: FIRST_WINDOW,
             until_ns: 0,
-            second_until_ns: None,
+            further: Vec::new(),
+            light: false,
+            shown: (first_phase(dial), false),
             last: (0, Done::default()),
             spent: [Spent::default(); 3],
             halves: Vec::new(),
@@ -151,9 +172,36 @@ impl<'a> Switching<'a> {
         })
     }
 
+    /// Goes through all phases, each so long, whatever the dial says; 0 = as it says.
+    pub fn every_us(&mut self, microseconds: u32) {
+        self.fixed_ns = (microseconds > 0).then(|| u64::from(microseconds) * 1000);
+    }
+
+    /// The next one of phases that all are so long.
+    fn fixed_step(&self, now_ns: u64, each_ns: u64) -> Step {
+        let until = now_ns + each_ns;
+        let (phase, light) = match (self.part().phase, self.light) {
+            (Phase::Whole | Phase::Counting, _) => (Phase::Off, until),
+            (Phase::Off, true) => (Phase::Off, 0),
+            (Phase::Off, false) => (Phase::WarmUp, 0),
+            (Phase::WarmUp, _) => (Phase::Counting, 0),
+        };
+        Step { phase, until, light, period: light > 0 }
+    }
+
     /// When to call [`turn`](Self::turn), ns.
     pub fn until_ns(&self) -> u64 {
         self.until_ns
+    }
+
+    /// What was spent between windows so far.
+    pub fn between(&self) -> Spent {
+        self.spent[1]
+    }
+
+    /// Whether what happens now counts.
+    pub fn is_counting(&self) -> bool {
+        matches!(self.part().phase, Phase::Counting | Phase::Whole)
     }
 
     fn part(&self) -> Part {
@@ -165,10 +213,12 @@ impl<'a> Switching<'a> {
     pub fn turn(&mut self, now_ns: u64, done: Done) {
         self.settle(now_ns, done);
         let mut part = self.part();
-        if let Some(until) = self.second_until_ns.take().filter(|until| now_ns < *until) {
-            self.until_ns = until;
-            self.switched.parts.push(part);
-            return;
+        while let Some((until, light)) = self.further.pop() {
+            if now_ns < until {
+                (self.until_ns, self.light) = (until, light);
+                self.switched.parts.push(part);
+                return;
+            }
         }
         if part.phase == Phase::Counting {
             self.judge(done.active);
@@ -176,29 +226,47 @@ impl<'a> Switching<'a> {
         let [whole, off, on] = self.spent;
         let lengths = self.chooser.lengths();
         let seen = Observation { now: now_ns, whole, off, on, lengths };
-        let Ok(step) = self.scheduler.next(&seen) else {
+        let step = match self.fixed_ns {
+            Some(each_ns) => Ok(self.fixed_step(now_ns, each_ns)),
+            None => self.scheduler.next(&seen),
+        };
+        let Ok(step) = step else {
             // Only where time went back: nothing is observed until it is right again.
-            self.until_ns = now_ns;
+            (self.until_ns, self.light) = (now_ns, false);
             self.switched.parts.push(Part { phase: Phase::Off, ..part });
             return;
         };
         part.period += u32::from(step.period);
         part.phase = step.phase;
-        let tracking = TRACKING_PER_WARM_UP * lengths.warm_up;
-        self.until_ns = match step.phase {
-            Phase::Whole => step.until.max(now_ns + WHOLE_SLICE_NS),
-            Phase::Off if step.until > now_ns + tracking => {
-                self.second_until_ns = Some(step.until);
-                step.until - tracking
-            }
-            Phase::Counting => {
-                self.second_until_ns = Some(step.until);
-                now_ns + (step.until - now_ns) / 2
-            }
-            _ => step.until,
-        };
+        self.further = self.parts_of(&step, now_ns, lengths.warm_up);
+        if let Some((until, light)) = self.further.pop() {
+            (self.until_ns, self.light) = (until, light);
+        }
         self.switched.warm_up_ns = lengths.warm_up;
         self.switched.parts.push(part);
+    }
+
+    /// When the parts of a step end, and whether code is light in them, the first one last.
+    fn parts_of(&self, step: &Step, now_ns: u64, warm_up: u64) -> Vec<(u64, bool)> {
+        let anew = step.until.saturating_sub(TRACKING_PER_WARM_UP * warm_up);
+        match step.phase {
+            Phase::Whole => vec![(step.until.max(now_ns + WHOLE_SLICE_NS), false)],
+            Phase::Off => {
+                let light = step.light.min(step.until);
+                let mut parts = vec![(step.until, light >= step.until)];
+                if anew > now_ns.max(light) {
+                    parts.push((anew, false));
+                }
+                if light > now_ns && light < step.until {
+                    parts.push((light, true));
+                }
+                parts
+            }
+            Phase::Counting => {
+                vec![(step.until, false), (now_ns + (step.until - now_ns) / 2, false)]
+            }
+            Phase::WarmUp => vec![(step.until, false)],
+        }
     }
 
     /// Adds the slice that is over to what its phase has spent.
@@ -241,18 +309,20 @@ impl<'a> Switching<'a> {
     /// # Errors
     /// When the passing maps cannot be emptied: threads would not see that a window opens.
     pub fn show(&mut self) -> io::Result<()> {
-        let parts = &self.switched.parts;
         let now = self.part().phase;
-        let before = parts.len().checked_sub(2).map(|index| parts[index].phase);
-        let again = before == Some(now);
-        if again && now != Phase::Off {
+        let (before, _) = std::mem::replace(&mut self.shown, (now, self.light));
+        let again = before == now;
+        if again && (now != Phase::Off || self.light) {
             return Ok(());
         }
-        // A new number in the midst of the time between windows: blocks that were given up are
-        // tracked anew.
+        // A new number in the midst of the time between windows: blocks that were given up, or all
+        // of them after light code, are tracked anew.
         let opens = again || matches!(now, Phase::WarmUp | Phase::Whole);
         self.window += u32::from(opens);
-        self.first.records()[0].phase.store(word(self.window, now), Release);
+        let header = &self.first.records()[0];
+        header.phase.store(word(self.window, now, self.light), Release);
+        let leaves = if self.light { leave::CHECKED } else { leave::LIGHT };
+        header.leave.0.store(leaves, Release);
         if opens { self.memory.clear(PASSING_OFFSET, ALL_PASSING_BYTES) } else { Ok(()) }
     }
 

@@ -148,12 +148,13 @@ fn a_turn_that_comes_too_late_leaves_no_second_half() {
         let until = switching.until_ns() + 1;
         run(&mut switching, until);
     }
-    let second = switching.second_until_ns.expect("a second half");
+    let (second, _) = *switching.further.last().expect("a second half");
     let late = second + MS;
     let done = done(&switching, switching.last, late);
     switching.turn(late, done);
     assert_ne!(switching.part().phase, Phase::Counting);
-    assert_eq!((switching.second_until_ns, switching.switched.events), (None, done.events));
+    assert!(switching.further.iter().all(|(until, _)| *until > late));
+    assert_eq!(switching.switched.events, done.events);
 }
 
 #[test]

@@ -9,6 +9,8 @@ use crate::counts::{self, Counts, Side};
 use crate::error::RecorderError;
 use crate::flows::{self, Flow, Names};
 use crate::objects::{self, Allocated, Objects};
+use crate::page_uses::{self, PageUses};
+use crate::pages::{self, ByPage};
 use crate::paths;
 use crate::places::Places;
 use crate::reference::Traced;
@@ -16,10 +18,12 @@ use crate::session::{RawModule, RawThread, Session, SessionOptions};
 use crate::timeline::{Timeline, activity_rows, join_samples};
 use crate::windowed::{self, Windowed};
 use profile::{
-    ActivityRow, CallRow, CommRow, Counted, EventRow, FlowRow, LineRow, Meta, Parameters, Profile,
-    RunningRow, SiteRow, SliceRow, ThreadRow,
+    ActivityRow, CallRow, CommRow, Counted, EventRow, FlowRow, LineRow, Meta, PageTables,
+    Parameters, Profile, RunningRow, SiteRow, SliceRow, ThreadRow,
 };
 use reference::Tally;
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 use types::{CommKind, Evidence, ThreadId};
 use wire::session::{Header, mode};
@@ -37,6 +41,7 @@ pub struct Tables {
     pub events: Vec<EventRow>,
     pub calls: Vec<CallRow>,
     pub flow: Vec<FlowRow>,
+    pub pages: PageTables,
     /// Counts that made no sense and were left out.
     pub damaged: u64,
     /// What windows were good for, if accesses were observed in windows only.
@@ -55,7 +60,8 @@ impl Tables {
         threads: &[ThreadRow],
         (raw, modules): (&[RawThread], &[RawModule]),
     ) -> Result<Self, RecorderError> {
-        let mut counts = read_counts(session, options, found, timeline, threads.len())?;
+        let known = threads.len();
+        let mut counts = read_counts(session, options, found, timeline, known)?;
         // The counts may be coarser than the timeline.
         let mut timeline = timeline.clone();
         let coarser = counts.joined - timeline.joined();
@@ -66,8 +72,8 @@ impl Tables {
 
         let start_ns = threads.first().map_or(0, |thread| thread.started_ns);
         let end_ns = threads.iter().map(|thread| thread.ended_ns).max().unwrap_or(start_ns);
+        let late_blocks = raw.iter().map(|thread| thread.late_blocks).sum();
         let windowed = found.watched.switched.as_ref().map(|switched| {
-            let late_blocks = raw.iter().map(|thread| thread.late_blocks).sum();
             let parts = (&switched.parts[..], late_blocks);
             windowed::estimate(&mut counts, &mut samples, &mut timeline, parts, end_ns)
         });
@@ -75,37 +81,38 @@ impl Tables {
         let last = slices.len() as u32 - 1;
         let slice_of = |slice: u32| slice.saturating_sub(first).min(last);
         let activity = activity_rows(&samples, threads, |ns| slice_of(timeline.at(ns)), slice_of);
-        let running = seen.map_or_else(Vec::new, |seen| {
-            seen.running.rows(threads.len(), |ns| slice_of(timeline.at(ns)))
-        });
+        let running = seen.map(|seen| seen.running.rows(known, |ns| slice_of(timeline.at(ns))));
         counts.comm.iter_mut().for_each(|row| row.slice = slice_of(row.slice));
         counts::sum_comm(&mut counts.comm);
 
         let regions = seen.map(|seen| &seen.regions);
-        let none = Flow::default();
-        let flow = found.watched.flows.get(session.segment() as usize).unwrap_or(&none);
-        let flow = flow.whole(&counts.events, (start_ns, end_ns));
-        // Without events there is nothing to name, and no file to read.
-        let modules = if counts.events.is_empty() { &[] } else { modules };
+        let flow = found.watched.flows.get(session.segment() as usize);
+        let flow = flow.unwrap_or(&Flow::default()).whole(&counts.events, (start_ns, end_ns));
+        let by_page = read_pages(session, header, options, found, (start_ns, end_ns), &timeline)?;
+        let is_known = |thread: ThreadId| thread.index() < known;
+        let (mut pages, lying) = pages::tables(&by_page, slices.len(), slice_of, is_known);
+        // Without events and pages there is nothing to name, and no file to read.
+        let modules = if counts.events.len() + pages.pages.len() == 0 { &[] } else { modules };
         let mut places = Places::new(modules, raw, regions, &found.resolver);
         let addresses = session.sites(header.sites.load(Relaxed) as usize + 1)?;
         let mut sites = places.sites(&addresses, &mut counts.events);
         counts::sum_events(&mut counts.events);
         let calls = paths::name(&paths::read(session, header)?, &addresses, &sites, &places);
-        let allocated = Allocated::read(session, header)?;
-        let (known, before) = (threads.len(), counts.events.clone());
-        let objects = objects::name(&mut counts.events, &allocated, known, &mut places, &mut sites);
+        let allocated = Allocated::read(session, header)?.with_pages(lying);
+        let before = counts.events.clone();
+        let what = (&mut counts.events[..], &mut pages);
+        let objects = objects::name(what, &allocated, known, &mut places, &mut sites);
+        pages::name_sites(&mut pages, &addresses, &mut sites, &places);
         let names = Names::new(&sites, &before, &counts.events);
         let flow = flows::rows(&flow, &names, &addresses, known);
         counts::sum_events(&mut counts.events);
         let lines = places.lines(&counts.events, &objects.texts);
-        let parameters = parameters(header, options, &timeline);
         let Counts { comm, events, damaged, .. } = counts;
         Ok(Self {
-            parameters,
+            parameters: parameters(header, options, &timeline),
             slices,
             activity,
-            running,
+            running: running.unwrap_or_default(),
             comm,
             sites,
             objects,
@@ -113,6 +120,7 @@ impl Tables {
             events,
             calls,
             flow,
+            pages,
             damaged,
             windowed,
         })
@@ -120,7 +128,8 @@ impl Tables {
 
     /// The profile that they make.
     pub fn into_profile(self, meta: Meta, threads: Vec<ThreadRow>) -> Profile {
-        let Self { slices, activity, running, comm, sites, lines, events, calls, flow, .. } = self;
+        let Self { slices, activity, running, comm, sites, lines, events, calls, .. } = self;
+        let Self { flow, pages, .. } = self;
         let Objects { rows: objects, blocks, fields, .. } = self.objects;
         Profile {
             meta,
@@ -137,8 +146,32 @@ impl Tables {
             events,
             calls,
             flow,
+            pages,
         }
     }
+}
+
+/// Accesses by page of a process, as the agent or the replay of its trace has counted them, and an
+/// allocated block on each page, where one is known. The process `ran` from one moment to the
+/// other.
+fn read_pages<'a>(
+    session: &Session,
+    header: &Header,
+    options: SessionOptions,
+    found: &'a Found,
+    ran: (u64, u64),
+    timeline: &Timeline,
+) -> Result<ByPage<'a>, RecorderError> {
+    if options.counts_pages() {
+        let PageUses { mut tally, blocks, lives } = page_uses::read(session, header)?;
+        if let Some(history) = found.watched.histories.get(session.segment() as usize) {
+            history.tell_apart(&mut tally, &lives, ran, |ns| timeline.at(ns));
+        }
+        return Ok((Cow::Owned(tally), blocks));
+    }
+    let replayed = found.traced.get(session.segment() as usize);
+    let tally = replayed.map_or_else(Default::default, |own| Cow::Borrowed(&own.pages));
+    Ok((tally, HashMap::new()))
 }
 
 fn parameters(header: &Header, options: SessionOptions, timeline: &Timeline) -> Parameters {

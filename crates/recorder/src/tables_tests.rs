@@ -96,7 +96,7 @@ fn a_replay_gives_the_same_tables() {
     access(0, 0, reference::What::Write, 0x1000, 1);
     access(2, 1, reference::What::Read, 0x1000, 2);
     access(3, 1, reference::What::Read, 0x1008, 2);
-    let counts = counts_of_tally(&replay.finish(), 1, 2);
+    let counts = counts_of_tally(&replay.finish().0, 1, 2);
     let (from, to) = (ThreadId(0), ThreadId(1));
     let raw: Vec<_> = counts.comm.iter().filter(|row| row.kind == CommKind::Raw).collect();
     let sharing = Sharing::True;

@@ -64,6 +64,13 @@ impl Target {
         Ok(Self { path, argv: command.to_vec(), program })
     }
 
+    /// Whether a library can be injected into it.
+    pub fn takes_libraries(&self) -> bool {
+        check_elf(&self.program).is_ok()
+            && check_privileges(&self.program).is_ok()
+            && sanitizers::check_injection(&self.program).is_ok()
+    }
+
     /// The program's name for messages and default file names: without folders.
     pub fn name(&self) -> String {
         let typed = Path::new(&self.argv[0]);

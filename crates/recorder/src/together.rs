@@ -96,23 +96,18 @@ pub fn profile(
         (windows.observed, windows.whole) = (observed, whole);
     }
     let Counts { comm, events, .. } = counts;
-    let flow = Vec::new();
     let Objects { rows: objects, blocks, fields, .. } = objects;
     Ok(Some(Profile {
-        meta,
-        threads,
         slices,
         activity,
         running,
-        comm,
         sites,
         objects,
         blocks,
         fields,
         lines,
         events,
-        calls: Vec::new(),
-        flow,
+        ..Profile::new(meta, threads, comm)
     }))
 }
 

@@ -12,10 +12,12 @@
 //! [`regions`]: crate::regions
 
 mod costs;
+pub mod live;
 
 use crate::error::RecorderError;
 use crate::flows::{Flow, Flows};
 use crate::memory::Mapping;
+use crate::page_history::{Histories, History};
 use crate::regions::Regions;
 use crate::running::{Looks, Running};
 use crate::session::{Session, SessionOptions};
@@ -53,6 +55,8 @@ pub struct Watched {
     pub processes: Vec<Seen>,
     /// Likewise: when they counted what.
     pub flows: Vec<Flow>,
+    /// Likewise: when they accessed which page.
+    pub histories: Vec<History>,
     /// Windows, if accesses were observed in windows only.
     pub switched: Option<Switched>,
 }
@@ -75,7 +79,11 @@ pub fn watch(
     block_signals();
     let Some(origin_ns) = wait_for_start(session, ended)? else { return Ok(Watched::default()) };
     let switching = match options.windows {
-        Some(dial) => Some(Switching::new(session.memory(), session.header_of(0)?, dial)?),
+        Some(dial) => {
+            let mut switching = Switching::new(session.memory(), session.header_of(0)?, dial)?;
+            switching.every_us(options.switch_us);
+            Some(switching)
+        }
         None => None,
     };
     let slice = if switching.is_some() { Duration::ZERO } else { options.slice };
@@ -87,6 +95,7 @@ pub fn watch(
         costs: Costs::new(),
         looks: Looks::new(),
         flows: Flows::default(),
+        histories: options.counts_pages().then(Histories::default),
         done: Done::default(),
         switching,
     };
@@ -134,6 +143,8 @@ struct Watch<'a> {
     costs: Costs,
     looks: Looks,
     flows: Flows,
+    /// Only where accesses are counted by page.
+    histories: Option<Histories>,
     /// What all processes have done so far; only with windows.
     done: Done,
     switching: Option<Switching<'a>>,
@@ -167,6 +178,9 @@ impl Watch<'_> {
         self.processes.iter_mut().for_each(Process::look);
         let live = |segment: usize| self.processes[segment].shared.is_some();
         self.flows.turn(self.session, self.processes.len(), live, now_ns);
+        if let Some(histories) = &mut self.histories {
+            histories.turn(self.session, self.processes.len(), live, now_ns);
+        }
         Ok(())
     }
 
@@ -252,7 +266,8 @@ impl Watch<'_> {
         let switched = self.switching.map(|switching| switching.finish(now_ns, done));
         let processes = self.processes.into_iter().map(|process| process.seen).collect();
         let flows = self.flows.finish();
-        Watched { timeline: Some(self.timeline), processes, flows, switched }
+        let histories = self.histories.map(Histories::finish).unwrap_or_default();
+        Watched { timeline: Some(self.timeline), processes, flows, histories, switched }
     }
 }
 

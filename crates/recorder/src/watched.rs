@@ -361,6 +361,7 @@ impl Seen {
             weight: self.weight,
             array: false,
             evidence: Evidence::Sampled,
+            object: 0,
         };
         let raw = self.reads.then(|| hit(CommKind::Raw));
         let waw = self.writes.then(|| hit(CommKind::Waw));

@@ -8,6 +8,7 @@
 //! * [`directed`]: read after write, write after write, invalidation, true and false sharing;
 //! * [`undirected`]: numalize's pairs of recent accessors;
 //! * [`Tally`]: matrices and events by line and code site;
+//! * [`PageTally`]: who accesses which page;
 //! * [`Reference`]: cuts accesses into blocks and keeps the tally.
 //!
 //! Neighbours: `recorder` feeds it from the trace of a running program, tests from lists by hand.
@@ -15,11 +16,13 @@
 mod access;
 mod bytes;
 pub mod directed;
+mod pages;
 mod replay;
 mod tally;
 pub mod undirected;
 
 pub use access::{Access, What};
 pub use bytes::ByteSet;
+pub use pages::{Counts, Page, PageTally, Touched};
 pub use replay::Reference;
 pub use tally::{Cell, Event, EventSum, Tally};

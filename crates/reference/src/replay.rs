@@ -3,7 +3,7 @@
 use crate::access::Part;
 use crate::directed::{Block, Touch};
 use crate::undirected::Accessors;
-use crate::{Access, Tally, What};
+use crate::{Access, PageTally, Tally, What};
 use std::collections::BTreeMap;
 
 /// All blocks of memory that were accessed, and what was counted in them.
@@ -14,13 +14,21 @@ pub struct Reference {
     /// By number of the block.
     blocks: BTreeMap<u64, (Block, Accessors)>,
     tally: Tally,
+    /// Where pages are asked for.
+    pages: Option<PageTally>,
 }
 
 impl Reference {
     /// Nothing accessed yet; memory is looked at in blocks of `block_bytes`, a power of two.
     pub fn new(block_bytes: u64) -> Self {
         assert!(block_bytes.is_power_of_two(), "a block has a power of two bytes");
-        Self { block_bytes, slice: 0, blocks: BTreeMap::new(), tally: Tally::default() }
+        let (blocks, tally) = Default::default();
+        Self { block_bytes, slice: 0, blocks, tally, pages: None }
+    }
+
+    /// Counts accesses to pages, too, if `wanted`.
+    pub fn with_pages(self, wanted: bool) -> Self {
+        Self { pages: wanted.then(PageTally::default), ..self }
     }
 
     /// What follows happens in this time slice.
@@ -31,6 +39,9 @@ impl Reference {
     /// The next access.
     pub fn replay(&mut self, access: &Access) {
         self.tally.accesses += 1;
+        if let Some(pages) = &mut self.pages {
+            pages.access(self.slice, access);
+        }
         match access.what {
             What::Forget => return self.forget(access),
             What::Copy { to } => return self.copy(access, to),
@@ -46,9 +57,9 @@ impl Reference {
         &self.tally
     }
 
-    /// What was counted, when there is nothing more to replay.
-    pub fn finish(self) -> Tally {
-        self.tally
+    /// What was counted, when there is nothing more to replay; of pages nothing, unless asked for.
+    pub fn finish(self) -> (Tally, PageTally) {
+        (self.tally, self.pages.unwrap_or_default())
     }
 
     fn replay_part(&mut self, access: &Access, part: Part) {

@@ -22,7 +22,7 @@ fn replay(block_bytes: u64, lines: &[Line]) -> Tally {
             site: k as u32 + 1,
         });
     }
-    reference.finish()
+    reference.finish().0
 }
 
 /// Directed cells as (kind, sharing, from, to, count).

@@ -52,6 +52,11 @@ pub(crate) fn little(profile: &Profile, groups: &[&BTreeMap<(u32, u32), u64>]) -
     groups.into_iter().map(of_group).collect()
 }
 
+/// That threads that communicate hardly ran at the same time, where that was so.
+pub fn ran_apart(profile: &Profile) -> Option<Note> {
+    AtOnce::of(profile, &talk_matrix(profile), &mut [])?.note()
+}
+
 /// How much at least two of the threads that communicate ran at the same time.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, TS)]
 pub struct AtOnce {

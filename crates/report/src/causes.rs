@@ -33,6 +33,11 @@ use types::numbers::grouped;
 
 /// Fewer events than this cost no measurable time (50 µs at 100 ns each).
 const MIN_EVENTS: u64 = 500;
+/// The same of threads that ran one after the other for lack of processors: a line that they use
+/// all the time changes hands about once for each turn, of a few milliseconds.
+const MIN_EVENTS_APART: u64 = 50;
+/// Such events in each second of the run.
+const MIN_RATE_APART: f64 = 20.0;
 /// Hits below which samples give no finding: of 20 that all are false sharing, at least 83 % are in
 /// truth, with 97.5 % confidence (Clopper and Pearson: 0.025^(1/20)); one alone could be anything.
 const MIN_HITS: u64 = 20;
@@ -180,23 +185,21 @@ pub(crate) fn causes(profile: &Profile, placement: Option<&Placement>) -> Causes
     let part = |events: u64| events as f64 / all as f64;
     let of_sync = groups.iter().filter(|group| matches!(group.class, Class::Sync(_)));
     let synchronization = part(of_sync.map(|group| group.events).fold(0, u64::saturating_add));
-    let sampled = profile.meta.mode != Mode::Exact;
-    let enough = |group: &&Group| {
-        let seen = !sampled || group.hits >= MIN_HITS;
-        let told = group.class != Class::Unknown;
-        group.events >= MIN_EVENTS && seen && told && part(group.events) >= LISTED
+    let telling = Telling {
+        profile,
+        origins: &origins,
+        memory: Memory::of(profile),
+        costs: Costs::of(profile, placement, all),
+        all,
     };
-    let memory = Memory::of(profile);
-    let costs = Costs::of(profile, placement, all);
-    let told: Vec<&Group> = groups.iter().filter(enough).collect();
-    let pairs: Vec<_> = told.iter().map(|group| &group.pairs).collect();
-    let at_once = at_once::little(profile, &pairs);
-    let finding = |(group, at_once): (&Group, Option<f64>)| {
-        let hits = sampled.then_some(group.hits);
-        let seen = Seen { hits, share: part(group.events), at_once };
-        finding(group, seen, &origins, &memory, &costs)
-    };
-    let mut list: Vec<Cause> = told.into_iter().zip(at_once).map(finding).collect();
+    let leads: Vec<bool> = telling
+        .causes(&groups)
+        .iter()
+        .map(|cause| cause.as_ref().is_some_and(Cause::leads))
+        .collect();
+    // What is hardly worth a change is said once for each object.
+    let groups = group::joined_by_object(groups, &leads);
+    let mut list: Vec<Cause> = telling.causes(&groups).into_iter().flatten().collect();
     // Stable: by events within a rank.
     list.sort_by_key(Cause::rank);
     list.truncate(MOST);
@@ -204,6 +207,61 @@ pub(crate) fn causes(profile: &Profile, placement: Option<&Placement>) -> Causes
         cause.id = format!("c{}", index + 1);
     }
     Causes { list, synchronization: Some(synchronization) }
+}
+
+/// Makes findings of groups.
+struct Telling<'a> {
+    profile: &'a Profile,
+    origins: &'a Origins,
+    memory: Memory<'a>,
+    costs: Costs,
+    /// Events of the run.
+    all: u64,
+}
+
+impl Telling<'_> {
+    /// The finding of each group; `None` where there is too little to tell.
+    fn causes(&self, groups: &[Group]) -> Vec<Option<Cause>> {
+        let told: Vec<&Group> = groups.iter().filter(|group| self.is_listed(group)).collect();
+        let pairs: Vec<_> = told.iter().map(|group| &group.pairs).collect();
+        let mut at_once = at_once::little(self.profile, &pairs).into_iter();
+        let cause = |group: &Group| {
+            let at_once = self.is_listed(group).then(|| at_once.next())??;
+            self.is_enough(group, at_once).then(|| self.finding(group, at_once))
+        };
+        groups.iter().map(cause).collect()
+    }
+
+    fn is_sampled(&self) -> bool {
+        self.profile.meta.mode != Mode::Exact
+    }
+
+    fn share(&self, group: &Group) -> f64 {
+        group.events as f64 / self.all as f64
+    }
+
+    fn is_listed(&self, group: &Group) -> bool {
+        let seen = !self.is_sampled() || group.hits >= MIN_HITS;
+        let told = group.class != Class::Unknown;
+        group.events >= MIN_EVENTS_APART && seen && told && self.share(group) >= LISTED
+    }
+
+    /// Whether there are enough events, `apart` being how little its threads ran at the same time.
+    fn is_enough(&self, group: &Group, apart: Option<f64>) -> bool {
+        let in_turns = !self.is_sampled() && apart.is_some() && group.class == Class::False;
+        let least = MIN_EVENTS_APART as f64 + MIN_RATE_APART * self.profile.meta.wall_seconds;
+        let notable = group.events as f64 >= least && self.share(group) >= NOTABLE_OTHER;
+        group.events >= MIN_EVENTS || in_turns && notable
+    }
+
+    fn finding(&self, group: &Group, at_once: Option<f64>) -> Cause {
+        let seen = Seen {
+            hits: self.is_sampled().then_some(group.hits),
+            share: self.share(group),
+            at_once,
+        };
+        finding(group, seen, self.origins, &self.memory, &self.costs)
+    }
 }
 
 /// Sampled paths of calls of each site, the commonest first.

@@ -2,7 +2,8 @@
 //!
 //! A matrix' rows (first index) are `from`, its columns `to`, in the meaning of `types::CommKind`;
 //! undirected ones are symmetric. `analysis::MatrixKind` says which events a matrix counts,
-//! `tables.rs` writes the profile's tables, `flows.rs` the flow of events. Neighbours: the `export`
+//! `tables.rs` writes the profile's tables, `flows.rs` the flow of events, `pages.rs` the use of
+//! pages. Neighbours: the `export`
 //! verb chooses format and destination.
 
 mod csv;
@@ -12,9 +13,11 @@ mod graphml;
 mod json;
 mod npy;
 mod numalize;
+mod pages;
 mod tables;
 
 pub use flows::flow_parquet;
+pub use pages::write_numalize_pages;
 pub use tables::{ProfileTable, TableFormat, write_table};
 
 use analysis::{Choice, MatrixKind, both_ways};
@@ -127,10 +130,7 @@ pub fn write_matrix(
     format: MatrixFormat,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let square = || match kind {
-        MatrixKind::Undirected => both_ways(matrix),
-        _ => matrix.clone(),
-    };
+    let square = || if kind.directed() { matrix.clone() } else { both_ways(matrix) };
     let nodes = Nodes { by: *by, names };
     match format {
         MatrixFormat::Csv => csv::write(&square(), out),

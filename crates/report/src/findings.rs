@@ -13,6 +13,7 @@ use crate::describe;
 use crate::evidence::{self, EvidenceShare};
 use crate::layouts::Placement;
 use crate::lines::{self, Lines};
+use crate::memory::MemoryUse;
 use crate::notes::{Process, Warning};
 use crate::objects::{self, Objects};
 use crate::reliability::Reliability;
@@ -33,8 +34,8 @@ use types::CommMatrix;
 /// and `unrecorded` of `processes`, are codes with data and `text` instead of sentences;
 /// `evidence`; the sharing of inferred events is not known instead of true. 5: rates for each
 /// second are for the program's own time, and `talk.events_per_second` is `null` where that is not
-/// known; phases are parts of the program's progress. 6: `causes` instead of `advice`.
-pub const FINDINGS_VERSION: u32 = 6;
+/// known; phases are parts of the program's progress. 6: `causes` instead of `advice`. 7: `memory`.
+pub const FINDINGS_VERSION: u32 = 7;
 
 /// Least number of objects that are listed, if there are as many.
 const OBJECTS_LISTED: usize = 16;
@@ -66,6 +67,8 @@ pub struct Findings {
     /// Variables, heap blocks and other memory on which threads meet; `None` when the profile does
     /// not know any.
     pub objects: Option<Objects>,
+    /// How pages are used, and where they should lie; `None` when the profile was recorded without.
+    pub memory: Option<MemoryUse>,
     /// What became of objects since the recording that was named for comparison.
     pub changes: Option<Changes>,
     /// Lines of memory on which threads meet; `None` when the profile was recorded without.
@@ -262,7 +265,8 @@ impl Findings {
         let mut pairs = pairs(profile);
         let at_once = AtOnce::of(profile, &talk_matrix(profile), &mut pairs);
         let progress = Progress::of(profile);
-        let notes = meta.warnings.iter().cloned().chain(at_once.and_then(|found| found.note()));
+        let apart = at_once.and_then(|found| found.note());
+        let notes = meta.warnings.iter().cloned().chain(apart.clone());
         let threads = threads(profile);
         let communication = Communication::of(profile);
         let causes = causes::causes(profile, placement.as_ref());
@@ -275,6 +279,7 @@ impl Findings {
                 threads: &threads,
                 placement: placement.as_ref(),
                 block_bytes: meta.parameters.block_bytes,
+                apart: at_once.filter(|_| apart.is_some()),
                 reliability: reliability.as_ref(),
             }),
             reliability,
@@ -285,6 +290,7 @@ impl Findings {
             causes: causes.list,
             synchronization: causes.synchronization,
             objects: objects::objects(profile, max_lines.max(OBJECTS_LISTED)),
+            memory: None,
             changes: None,
             lines: lines::lines(profile, max_lines),
             code: code::code(profile, max_lines),

@@ -17,6 +17,7 @@
 //! | `layouts.rs` | the machine, placements on it, where the talk meets |
 //! | `export.rs`, `export/` | matrices as CSV, NumPy, GraphML, DOT, and as numalize writes them; tables as CSV, JSON |
 //! | `text.rs`, `text/`, `table.rs` | the report in the terminal |
+//! | `page_use.rs` | a profile's pages as placement needs them |
 //! | `page.rs` | the report as one HTML file; its looks are in `web/` |
 //!
 //! Neighbours: `cli` calls this; `profile`, `analysis`, `placement` and `topology` supply what is
@@ -33,9 +34,11 @@ mod export;
 mod findings;
 mod layouts;
 mod lines;
+mod memory;
 mod notes;
 mod objects;
 mod page;
+mod page_use;
 mod policies;
 mod ran;
 mod reliability;
@@ -47,7 +50,7 @@ mod verdict;
 #[cfg(test)]
 mod samples;
 
-pub use at_once::AtOnce;
+pub use at_once::{AtOnce, ran_apart};
 pub use causes::{Cause, CauseKind, Cost, Side, Sync};
 pub use changes::{ChangedObject, Changes};
 pub use code::{Code, Flow};
@@ -55,14 +58,19 @@ pub use compare::{CompareError, Setting, compare};
 pub use evidence::EvidenceShare;
 pub use export::{
     Grouped, GroupedBy, MatrixFormat, ProfileTable, TableFormat, flow_parquet, write_matrix,
-    write_table,
+    write_numalize_pages, write_table,
 };
 pub use findings::{FINDINGS_VERSION, Findings, Measured, Pair, Program, Talk, Thread};
 pub use layouts::{Chance, Layout, MachineLevel, MachineNode, Placement};
 pub use lines::{Access, AccessKind, ByteUse, Bytes, HotLine, Lines, Place, Split};
+pub use memory::{
+    DataAdvice, DataPattern, DataPolicy, GainOf, MemoryNodes, MemoryObject, MemoryUse, PageMetrics,
+    PhaseUse, SizeMetrics, ThreadsBy, Weighed,
+};
 pub use notes::{Process, Warning, sentence, unrecorded};
 pub use objects::{Does, HotObject, Objects, Usage, UseOfBytes, User, Uses};
 pub use page::page;
+pub use page_use::data_use;
 pub use placement::LevelShare;
 pub use policies::{LeftOut, Policies, PolicyCost};
 pub use ran::{PlaceError, Ran, by_place};

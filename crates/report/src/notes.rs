@@ -5,7 +5,7 @@
 //! `text` show the sentences, `cli` prints them after a recording.
 
 use analysis::DifferenceNote;
-use profile::{Expensive, NotWatched, Note, ProcessRow, Unrecorded};
+use profile::{Expensive, HeapUnnamed, NotWatched, Note, ProcessRow, Unrecorded};
 use serde::Serialize;
 use std::io;
 use ts_rs::TS;
@@ -58,6 +58,7 @@ pub fn sentence(note: &Note) -> String {
         Note::EventsWithoutLine { count } => counted(*count, &EVENTS_WITHOUT_LINE),
         Note::BlocksWithoutPlace { count } => counted(*count, &BLOCKS_WITHOUT_PLACE),
         Note::EventsWithoutSite { count } => counted(*count, &EVENTS_WITHOUT_SITE),
+        Note::PageAccessesLost { count } => counted(*count, &PAGE_ACCESSES_LOST),
         Note::EventsLate { count } => counted(*count, &EVENTS_LATE),
         Note::EventsLost { count } => counted(*count, &EVENTS_LOST),
         Note::ProcessesLeft { count } => counted(*count, &PROCESSES_LEFT),
@@ -171,6 +172,13 @@ pub fn sentence(note: &Note) -> String {
         Note::FewRegisters { free } => format!(
             "Only {free} of the processor's debug registers were free at times; more was estimated."
         ),
+        Note::HeapUnnamed { reason } => heap_unnamed(*reason).into(),
+        Note::BlocksSkipped { skipped, blocks } => format!(
+            "The program allocates so much that only some of its blocks were followed, {} were left out of \
+             {}: what lies on these is told as heap only.",
+            types::numbers::grouped(*skipped),
+            types::numbers::grouped(*blocks)
+        ),
         Note::RegistersSpared { spared, samples } => format!(
             "After {spared} of {samples} samples, fewer debug registers or none were used: threads are switched so \
              often that it would have cost too much. Use --rate to use them always."
@@ -246,6 +254,11 @@ const EVENTS_WITHOUT_SITE: Counted = (
     "event of the matrix found no room among those told by line and code site",
     "events of the matrix found no room among those told by line and code site",
     "the matrix has them all",
+);
+const PAGE_ACCESSES_LOST: Counted = (
+    "access is counted for no page because no room was left",
+    "accesses are counted for no page because no room was left",
+    "record a shorter run",
 );
 const EVENTS_LATE: Counted = (
     "event was counted in an earlier time slice because no room was left",
@@ -388,6 +401,25 @@ fn records_lost(count: u64, share: f64, counted: bool, named: bool) -> String {
         percent(share),
         if named { "--rate, or a larger --period" } else { "--rate" }
     )
+}
+
+fn heap_unnamed(reason: HeapUnnamed) -> &'static str {
+    match reason {
+        HeapUnnamed::Attached => {
+            "Memory of the heap is not named by the place that allocated it, since the process ran before it was \
+             sampled; start the program with 'record --sample -- COMMAND', or record it exactly."
+        }
+        HeapUnnamed::NotLoaded => {
+            "Memory of the heap is not named by the place that allocated it: the program has not loaded the library \
+             that follows allocations, because it is statically linked, has become another user, is built with a \
+             sanitizer, is allowed too little memory, or was started past the C library."
+        }
+        HeapUnnamed::OwnAllocator => {
+            "Memory of the heap is not named by the place that allocated it, since the program brings its own \
+             allocator; record it exactly to follow that."
+        }
+        HeapUnnamed::Unknown => "Memory of the heap is not named by the place that allocated it.",
+    }
 }
 
 /// Why a process is not watched, or not any more, to follow "the process".

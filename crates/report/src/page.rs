@@ -2,18 +2,22 @@
 //!
 //! The page's looks and behaviour are built in `web/` into a single file that is embedded here;
 //! this module puts the data of one profile into it: the findings, matrices and activity by time
-//! (`page/time.rs`) and the events of the hot lines (`page/hot.rs`), all bounded. Neighbours:
+//! (`page/time.rs`) the events of the hot lines (`page/hot.rs`) and the pages of memory
+//! (`page/map.rs`), all bounded. Neighbours:
 //! `web/src/model/data.ts` decodes what [`PageData`] encodes; its TypeScript types are generated
 //! from it (`page/typescript.rs`).
 
 mod hot;
+mod map;
 mod time;
 #[cfg(test)]
 mod typescript;
 mod varints;
 
+use crate::compare::Setting;
 use crate::findings::Findings;
 use hot::Hot;
+use map::PageMap;
 use profile::Profile;
 use serde::Serialize;
 use time::Time;
@@ -32,10 +36,12 @@ struct PageData<'a> {
     findings: &'a Findings,
     time: Time,
     hot: Hot,
+    /// `None` for a recording without pages.
+    pages: Option<PageMap>,
 }
 
-/// The whole page.
-pub fn page(findings: &Findings, profile: &Profile) -> String {
+/// The whole page; `setting` is what the findings were computed for.
+pub fn page(findings: &Findings, profile: &Profile, setting: &Setting<'_>) -> String {
     let mut findings = findings.clone();
     findings.pairs.truncate(PAIRS_IN_PAGE);
     let mut listed = 0;
@@ -52,7 +58,9 @@ pub fn page(findings: &Findings, profile: &Profile) -> String {
     let slices = &mut findings.communication.slices;
     *slices = analysis::averaged(slices, time::MAX_BINS);
     let (time, hot) = (Time::new(profile), Hot::new(profile, listed));
-    let data = serde_json::to_string(&PageData { findings: &findings, time, hot })
+    let mapped = findings.memory.as_ref().map_or(0, |memory| memory.objects.len());
+    let pages = PageMap::new(profile, setting, mapped);
+    let data = serde_json::to_string(&PageData { findings: &findings, time, hot, pages })
         .expect("findings have only string keys and finite numbers");
     // In JSON, '<' stands only inside strings; escaped, no name can close the script element.
     let data = data.replace('<', "\\u003c");
@@ -82,7 +90,7 @@ mod tests {
     fn data_come_back_from_the_page() {
         let mut profile = sample(3, &[(0, 2, 0x0102_0304_0506_0708), (2, 1, 7)]).profile();
         profile.threads[1].identity.name = "</script><!--".into();
-        let page = page(&Findings::new(&profile, None, 10), &profile);
+        let page = page(&Findings::new(&profile, None, 10), &profile, &Setting::default());
         assert!(!page.contains("</script><!--"));
         let start = page.find("id=\"threadtalk-data\"").unwrap();
         let data = &page[start + page[start..].find('>').unwrap() + 1..];

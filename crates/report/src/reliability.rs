@@ -208,10 +208,13 @@ fn sentences(sampling: &Sampling, evidence: &Evidence) -> Vec<String> {
             100.0 * inferred as f64 / hits.max(1) as f64
         ),
     };
-    let found = format!(
-        "Estimated, not counted: {} of {} samples showed communication.{inferred}",
-        evidence.hits, sampling.samples
-    );
+    let (hits, samples) = (evidence.hits, sampling.samples);
+    let shown = match hits > samples {
+        // An update is a read and an overwrite.
+        true => format!("{samples} samples showed communication {hits} times"),
+        false => format!("{hits} of {samples} samples showed communication"),
+    };
+    let found = format!("Estimated, not counted: {shown}.{inferred}");
     let calibrate = "'threadtalk calibrate -- COMMAND' says how far they are off for this program.";
     let amounts = match &sampling.basis {
         Basis::Counters { event } => format!(

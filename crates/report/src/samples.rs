@@ -1,8 +1,8 @@
 //! Profiles for the tests of this crate.
 
 use profile::{
-    ActivityRow, Basis, CommRow, Counted, Detector, EventRow, LineRow, Mode, Note, Parameters,
-    Profile, Sampled, Sampling, SiteRow, SliceRow, ThreadRow, Totals,
+    ActivityRow, Basis, CommRow, Counted, Detector, EventRow, LineRow, Mode, Note, ObjectRow,
+    PageUse, Parameters, Profile, Sampled, Sampling, SiteRow, SliceRow, ThreadRow, Totals,
 };
 use std::collections::BTreeMap;
 use types::{CommKind, Evidence, Sharing, ThreadId};
@@ -101,6 +101,18 @@ pub(crate) fn shared() -> Profile {
     };
     profile.comm = cells.into_iter().filter(|(_, count)| *count > 0).map(row).collect();
     profile.meta.totals = Totals::of(&profile.threads, &profile.comm);
+    profile
+}
+
+/// [`shared`] with `profile::sample::pages`, which lie in a variable.
+pub(crate) fn paged() -> Profile {
+    let mut profile = shared();
+    let (region, name) = ("static".into(), "table (app)".into());
+    profile.objects =
+        vec![ObjectRow::default(), ObjectRow { region, name, ..ObjectRow::default() }];
+    profile.pages = profile::sample::pages();
+    let use_of = PageUse { estimated: false, private_bytes: 1 << 20, lost: 0 };
+    profile.meta.page_use = Some(use_of);
     profile
 }
 

@@ -6,6 +6,7 @@
 mod causes;
 mod difference;
 mod lines;
+mod memory;
 mod objects;
 mod placement;
 mod processes;
@@ -57,6 +58,9 @@ fn write(
         heading(out, style, "Before (A) and after (B)")?;
         writeln!(out, "{}", style.wrap(&printable(&format!("  {}", changes.headline)), "  "))?;
         difference::write_objects(out, changes, style)?;
+    }
+    if let Some(memory) = &findings.memory {
+        memory::write_memory(out, style, memory)?;
     }
     causes::write_others(out, style, findings)?;
     if let Some(objects) = &findings.objects {

@@ -4,6 +4,7 @@
 //! all) only when the numbers say so, and say when there is nothing to gain. Units: events and
 //! shares of events. Neighbour: `findings` supplies the facts.
 
+use crate::at_once::AtOnce;
 use crate::causes::{Cause, CauseKind, Causes};
 use crate::evidence;
 use crate::findings::{Pair, Talk, Thread};
@@ -54,6 +55,8 @@ pub(crate) struct Facts<'a> {
     pub threads: &'a [Thread],
     pub placement: Option<&'a Placement>,
     pub block_bytes: u64,
+    /// How much the threads ran at the same time, where that was too little.
+    pub apart: Option<AtOnce>,
     /// Of amounts that are estimates.
     pub reliability: Option<&'a Reliability>,
 }
@@ -169,13 +172,23 @@ fn headline(facts: &Facts<'_>) -> (Shape, String) {
     if let Some(rate) = facts.talk.events_per_thousand_accesses
         && rate < NEGLIGIBLE_PER_THOUSAND_ACCESSES
     {
-        let text = format!(
-            "The {threads} threads hardly communicate: {} {} in the whole run, one in {} accesses; \
-                 placing them by their communication will change little.",
+        let what = format!(
+            "{} {} in the whole run, one in {} accesses",
             grouped(facts.talk.events),
             events(facts, facts.talk.events),
             short(1e3 / rate)
         );
+        let text = match facts.apart.and_then(|apart| apart.ran) {
+            Some(ran) => format!(
+                "The {threads} threads hardly communicated: {what}. But they ran at the same time for only {} of the \
+                 time in which they could: how much they communicate when they do is not known.",
+                percent(ran)
+            ),
+            None => format!(
+                "The {threads} threads hardly communicate: {what}; placing them by their communication will change \
+                 little."
+            ),
+        };
         return (Shape::Negligible, text);
     }
     let start = format!("{threads} threads {}", amount(facts));

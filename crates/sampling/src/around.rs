@@ -301,7 +301,8 @@ mod tests {
         let (kind, sharing, weight) = (CommKind::Raw, Sharing::True, 1.0);
         let (from, to, block) = (side(0), side(1), 64 * (ARRAY + 51));
         let (array, evidence) = (true, Evidence::Inferred);
-        let hit = Hit { time_ns: 20, block, kind, sharing, from, to, weight, array, evidence };
+        let hit =
+            Hit { time_ns: 20, block, kind, sharing, from, to, weight, array, evidence, object: 0 };
         let found = around.writer(ARRAY + 51, ThreadId(1), 20).unwrap();
         around.wait(&found, hit);
         let mut hits = Vec::new();

@@ -10,7 +10,18 @@ fn sum(weights: &[f64]) -> Sum {
         let (kind, sharing) = (CommKind::Raw, Sharing::True);
         let (from, to, array) = (side(0), side(1), false);
         let evidence = Evidence::Sampled;
-        let hit = Hit { time_ns: 0, block: 64, kind, sharing, from, to, weight, array, evidence };
+        let hit = Hit {
+            time_ns: 0,
+            block: 64,
+            kind,
+            sharing,
+            from,
+            to,
+            weight,
+            array,
+            evidence,
+            object: 0,
+        };
         tally.add(0, &hit);
     }
     tally.cells.into_values().next().unwrap()

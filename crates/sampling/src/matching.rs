@@ -218,6 +218,7 @@ impl Matcher {
             weight: period as f64,
             array: true,
             evidence: Evidence::Inferred,
+            object: 0,
         };
         let raw = access.kind.reads().then(|| hit(CommKind::Raw));
         for hit in raw.into_iter().chain(access.kind.writes().then(|| hit(CommKind::Waw))) {
@@ -406,8 +407,18 @@ impl Piece<'_> {
         // As far as the block alone tells.
         let array = access.kind == AccessKind::Load;
         let evidence = Evidence::Sampled;
-        let hit =
-            move |kind| Hit { time_ns, block, kind, sharing, from, to, weight, array, evidence };
+        let hit = move |kind| Hit {
+            time_ns,
+            block,
+            kind,
+            sharing,
+            from,
+            to,
+            weight,
+            array,
+            evidence,
+            object: 0,
+        };
         let raw = access.kind.reads().then(|| hit(CommKind::Raw));
         raw.into_iter().chain(access.kind.writes().then(|| hit(CommKind::Waw)))
     }

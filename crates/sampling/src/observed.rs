@@ -72,6 +72,8 @@ pub struct Hit {
     /// its bytes and the sharing are not known. What part of such hits is communication is known
     /// the better, the more there are ([`Matcher::part`](crate::Matcher::part)).
     pub evidence: Evidence,
+    /// What lies there, by a number of the caller's; 0: not known, as detectors leave it.
+    pub object: u32,
 }
 
 /// True where the bytes of both sides overlap.

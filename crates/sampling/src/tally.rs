@@ -136,6 +136,8 @@ pub struct Event {
     pub to_site: u64,
     /// What shows it.
     pub evidence: Evidence,
+    /// What lies there: [`Hit::object`].
+    pub object: u32,
 }
 
 /// Hits of an event, and the bytes that they touched, bit i = byte i of the line.
@@ -181,6 +183,7 @@ impl Tally {
             from_site: from.site,
             to_site: to.site,
             evidence,
+            object: hit.object,
         };
         let full = self.events.len() >= MAX_EVENTS && !self.events.contains_key(&event);
         if full {
@@ -239,7 +242,18 @@ mod tests {
         let side = |thread, bytes| Side { thread: ThreadId(thread), site: 0x1000, bytes };
         let (kind, sharing) = (CommKind::Raw, Sharing::True);
         let (from, to, evidence) = (side(from, 1), side(to, 2), Evidence::Sampled);
-        Hit { time_ns: 0, block, kind, sharing, from, to, weight, array: false, evidence }
+        Hit {
+            time_ns: 0,
+            block,
+            kind,
+            sharing,
+            from,
+            to,
+            weight,
+            array: false,
+            evidence,
+            object: 0,
+        }
     }
 
     #[test]

@@ -118,7 +118,18 @@ mod tests {
         let (kind, sharing) = (CommKind::Raw, Sharing::True);
         let (from, to, block, time_ns) = (side(0), side(1), 64, ms * MS);
         let evidence = Evidence::Sampled;
-        Hit { time_ns, block, kind, sharing, from, to, weight: 1e6, array: false, evidence }
+        Hit {
+            time_ns,
+            block,
+            kind,
+            sharing,
+            from,
+            to,
+            weight: 1e6,
+            array: false,
+            evidence,
+            object: 0,
+        }
     }
 
     /// A sample of a store by `thread`, which is not what it waited for unless it says so.

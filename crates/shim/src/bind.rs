@@ -1,6 +1,7 @@
 //! Binding threads and reading the bindings back.
 
 use crate::plan::{self, Plan};
+use crate::stack;
 use crate::sys::{self, Mask};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -107,6 +108,7 @@ unsafe extern "C" fn at_thread_end(value: *mut c_void) {
     if let Some(slot) = plan.slots.get((value as usize).wrapping_sub(1)) {
         note_own_name(&slot.seen_name);
         read_back(0, &slot.last);
+        stack::read_back(slot);
         slot.ended.store(1, Release);
     }
 }
@@ -119,6 +121,7 @@ pub fn read_back_all() {
         let tid = slot.tid.load(Relaxed);
         if running && tid != 0 {
             read_back(tid, &slot.last);
+            stack::read_back(slot);
             note_name(tid, &slot.seen_name);
         }
     }

@@ -8,6 +8,7 @@
 //! | `maps.rs` | address of a start routine → file and offset |
 //! | `matching.rs` | which slot a new thread gets |
 //! | `bind.rs` | binding, reading back |
+//! | `stack.rs` | nodes of threads' stacks |
 //! | `threads.rs` | `pthread_create`, `thrd_create` |
 //! | `affinity.rs`, `raw_syscall.rs` | the program's own affinity calls |
 //! | `names.rs`, `exec.rs` | `pthread_setname_np`, `prctl`; `execve` and its kin |
@@ -30,6 +31,7 @@ mod matching;
 mod names;
 mod plan;
 mod raw_syscall;
+mod stack;
 mod sys;
 mod threads;
 

@@ -51,7 +51,7 @@ pub fn locate(address: usize) -> Option<Place> {
         // SAFETY: the entry is complete.
         return Some(unsafe { *known.place.get() });
     }
-    let place = with_buffer(|buffer| search(address, buffer))??;
+    let place = with_buffer(|buffer| search(buffer, |line| parse(line, address)))??;
     if CLAIMED.load(Relaxed) < REMEMBERED
         && let Some(free) = KNOWN.get(CLAIMED.fetch_add(1, Relaxed))
     {
@@ -78,8 +78,17 @@ fn with_buffer<T>(use_it: impl FnOnce(&mut [u8; BUFFER]) -> T) -> Option<T> {
     Some(result)
 }
 
-/// Reads `/proc/self/maps` line by line.
-fn search(address: usize, buffer: &mut [u8; BUFFER]) -> Option<Place> {
+/// The mapping around an address: where it begins, and its bytes.
+pub fn around(address: u64) -> Option<(u64, u64)> {
+    let range = |line: &[u8]| {
+        let (start, end) = ends(line.split(|&b| b == b' ').next()?)?;
+        (start..end).contains(&address).then_some((start, end - start))
+    };
+    with_buffer(|buffer| search(buffer, range))?
+}
+
+/// Reads `/proc/self/maps` line by line, up to one of which `parse` makes something.
+fn search<T>(buffer: &mut [u8; BUFFER], parse: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
     let fd = sys::open(c"/proc/self/maps")?;
     let mut filled = 0;
     let found = loop {
@@ -88,7 +97,7 @@ fn search(address: usize, buffer: &mut [u8; BUFFER]) -> Option<Place> {
         let mut start = 0;
         let mut found = None;
         while let Some(length) = buffer[start..filled].iter().position(|&b| b == b'\n') {
-            found = parse(&buffer[start..start + length], address);
+            found = parse(&buffer[start..start + length]);
             start += length + 1;
             if found.is_some() {
                 break;
@@ -108,8 +117,7 @@ fn search(address: usize, buffer: &mut [u8; BUFFER]) -> Option<Place> {
 /// One line, `start-end perms offset device inode   path`, if it covers `address` and has a file.
 fn parse(line: &[u8], address: usize) -> Option<Place> {
     let mut fields = line.splitn(6, |&b| b == b' ');
-    let mut range = fields.next()?.split(|&b| b == b'-');
-    let (start, end) = (hex(range.next()?)?, hex(range.next()?)?);
+    let (start, end) = ends(fields.next()?)?;
     if !(start..end).contains(&(address as u64)) {
         return None;
     }
@@ -122,6 +130,12 @@ fn parse(line: &[u8], address: usize) -> Option<Place> {
     let length = name.len().min(NAME_BYTES - 1);
     module[..length].copy_from_slice(&name[..length]);
     Some(Place { offset: address as u64 - start + offset, module })
+}
+
+/// `start-end`.
+fn ends(range: &[u8]) -> Option<(u64, u64)> {
+    let mut ends = range.split(|&b| b == b'-');
+    Some((hex(ends.next()?)?, hex(ends.next()?)?))
 }
 
 fn hex(digits: &[u8]) -> Option<u64> {

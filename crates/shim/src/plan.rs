@@ -1,6 +1,6 @@
 //! The plan in shared memory: attached once, then read and annotated by every hook.
 
-use crate::sys;
+use crate::{stack, sys};
 use core::cell::Cell;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use injected::Traces;
@@ -137,6 +137,7 @@ fn begin() {
         // SAFETY: no arguments.
         slot.handle.store(unsafe { libc::pthread_self() }, Relaxed);
         slot.matched_ns.store(sys::now_ns(), Relaxed);
+        stack::place(slot);
         slot.life.store(if watches(plan) { life::WATCHED } else { life::TAKEN }, Release);
     }
     // SAFETY: a handler that only touches our own state.
@@ -155,6 +156,7 @@ fn forget_previous_program(plan: Plan) {
             field.store(0, Relaxed);
         }
         slot.handle.store(0, Relaxed);
+        slot.stack_start.store(0, Relaxed);
         for mask in [&slot.first, &slot.last] {
             mask.iter().for_each(|word: &AtomicU64| word.store(0, Relaxed));
         }
@@ -164,6 +166,9 @@ fn forget_previous_program(plan: Plan) {
 /// A forked child is not under the plan: it gets the mask it would have had.
 unsafe extern "C" fn in_forked_child() {
     let slot = get().and_then(|plan| own_slot(plan).map(|i| &plan.slots[i as usize]));
+    if let Some(slot) = slot {
+        stack::release(slot);
+    }
     if let Some(slot) = slot.filter(|slot| slot.life.load(Acquire) == life::BOUND) {
         let _ = sys::set_affinity(0, &sys::load(&slot.wished));
     }

@@ -2,7 +2,7 @@
 
 use crate::plan::{self, Plan};
 use crate::sys::{self, Mask};
-use crate::{bind, matching};
+use crate::{bind, matching, stack};
 use core::ffi::c_int;
 use core::sync::atomic::Ordering::*;
 use injected::next;
@@ -72,6 +72,7 @@ fn arrive(start: &Start<Told>) {
     slot.handle.store(unsafe { libc::pthread_self() }, Relaxed);
     slot.matched_ns.store(sys::now_ns(), Relaxed);
     bind::note_own_name(&slot.seen_name);
+    stack::place(slot);
     if own_mask {
         sys::store(&slot.wished, &wished);
         slot.life.store(life::PROGRAMS_OWN, Release);

@@ -21,6 +21,19 @@ pub fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
+/// Whether memory policies may be set and pages asked for.
+pub fn memory_policies() -> bool {
+    let page = [0_u8; 8192];
+    let start = (page.as_ptr() as usize).next_multiple_of(4096);
+    let (mut status, nodes) = (0_i32, std::ptr::null::<i32>());
+    // SAFETY: the default policy changes nothing, asking for a page neither; the status is a word.
+    unsafe {
+        libc::syscall(libc::SYS_mbind, start, 4096, 0, nodes, 0, 0) == 0
+            && libc::syscall(libc::SYS_move_pages, 0, 1, &raw const start, nodes, &mut status, 0)
+                == 0
+    }
+}
+
 /// Whether the processor runs code compiled for x86-64-v3 (AVX2, BMI2, FMA).
 pub fn has_v3() -> bool {
     #[cfg(target_arch = "x86_64")]

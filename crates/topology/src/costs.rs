@@ -4,6 +4,7 @@
 //! by the user.
 //! Placement minimises Σ events · cost, so every model is brought into that form.
 
+use crate::between_nodes::MeasuredMemory;
 use crate::compared::measured_costs;
 use crate::error::CostError;
 use crate::hierarchy::{Hierarchy, Level};
@@ -77,6 +78,8 @@ pub struct Costs {
     pub name: String,
     /// `ns`, or empty for costs without a unit.
     pub unit: &'static str,
+    /// What was measured between the machine's memory nodes.
+    pub memory: Option<MeasuredMemory>,
 }
 
 impl Costs {
@@ -91,21 +94,23 @@ impl Costs {
         match model {
             CostModel::Latency => {
                 let per_level = never_cheaper_outside(latencies(&hierarchy, topology));
-                Ok(Self { per_level, name: "latency".into(), unit: "ns" })
+                Ok(Self { per_level, name: "latency".into(), unit: "ns", memory: None })
             }
             CostModel::Measured(measured) => {
                 let usual = never_cheaper_outside(latencies(&hierarchy, topology));
                 let found = measured_costs(measured, topology, &usual)?;
                 let per_level = never_cheaper_outside(found);
-                Ok(Self { per_level, name: "measured".into(), unit: "ns" })
+                let memory = measured.memory.clone().filter(|memory| memory.is_of(topology));
+                Ok(Self { per_level, name: "measured".into(), unit: "ns", memory })
             }
             CostModel::Complace => {
                 let per_level = levels.iter().map(|level| decade(level.shared)).collect();
-                Ok(Self { per_level, name: "complace".into(), unit: "" })
+                Ok(Self { per_level, name: "complace".into(), unit: "", memory: None })
             }
             CostModel::Explicit(costs) if costs.len() == levels.len() => {
                 let name: Vec<String> = costs.iter().map(f64::to_string).collect();
-                Ok(Self { per_level: costs.clone(), name: name.join(","), unit: "" })
+                let (per_level, name) = (costs.clone(), name.join(","));
+                Ok(Self { per_level, name, unit: "", memory: None })
             }
             CostModel::Explicit(costs) => Err(CostError::Count {
                 given: costs.len(),

@@ -3,11 +3,13 @@
 //! CPUs that may not be used are kept in the tree (so that logical numbers do not change meaning
 //! with the cpuset) and marked. Neighbours: `model.rs` owns the result, `sysfs.rs` is the fallback.
 
-use crate::model::{NumaNode, Object, ObjectId, ObjectKind, Pu, Source, Topology};
+use crate::model::{
+    FULLY_ASSOCIATIVE, NumaNode, Object, ObjectId, ObjectKind, Pu, Source, Topology,
+};
 use crate::{TopologyError, memory, xml};
 use hwlocality::cpu::cpuset::CpuSet as HwlocSet;
 use hwlocality::object::TopologyObject;
-use hwlocality::object::attributes::ObjectAttributes;
+use hwlocality::object::attributes::{CacheAssociativity, ObjectAttributes};
 use hwlocality::object::distance::DistancesKind;
 use hwlocality::object::types::ObjectType;
 use hwlocality::topology::builder::{BuildFlags, TopologyBuilder};
@@ -142,7 +144,7 @@ fn add_object(
 ) -> Option<ObjectId> {
     let id = ObjectId(topology.objects.len() as u32);
     let kind = kind_of(from.object_type());
-    let (cache_bytes, line_bytes) = cache_sizes(from);
+    let (cache_bytes, line_bytes, ways) = cache_sizes(from);
     topology.objects.push(Object {
         kind,
         depth: usize::try_from(from.depth()).map_or(0, |depth| depth as u32),
@@ -154,6 +156,8 @@ fn add_object(
         pus: 0,
         cache_bytes,
         line_bytes,
+        ways,
+        inclusive: from.info("Inclusive").map(|value| value.to_bytes() == b"1"),
         numa: local_nodes(from),
     });
     if kind == ObjectKind::Pu {
@@ -187,14 +191,19 @@ fn kind_of(kind: ObjectType) -> ObjectKind {
     }
 }
 
-/// Size and line size of a cache, bytes; 0 where unknown.
-fn cache_sizes(object: &TopologyObject) -> (u64, u32) {
+/// Size and line size of a cache, bytes, and its ways; 0 where unknown.
+fn cache_sizes(object: &TopologyObject) -> (u64, u32, u32) {
     match object.attributes() {
         Some(ObjectAttributes::Cache(cache)) => (
             cache.size().map_or(0, |size| size.get()),
             cache.line_size().map_or(0, |line| line.get() as u32),
+            match cache.associativity() {
+                CacheAssociativity::Unknown => 0,
+                CacheAssociativity::Full => FULLY_ASSOCIATIVE,
+                CacheAssociativity::Ways(ways) => ways.get() as u32,
+            },
         ),
-        _ => (0, 0),
+        _ => (0, 0, 0),
     }
 }
 

@@ -5,6 +5,7 @@
 //! measures, `clusters.rs` finds levels in the matrix, `compared.rs` holds it against the
 //! firmware's view and makes costs of it.
 
+use crate::between_nodes::MeasuredMemory;
 use crate::model::Topology;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -61,6 +62,9 @@ pub struct Measured {
     pub pairs: Vec<MeasuredPair>,
     /// The pairs that could not be measured.
     pub unmeasured: Vec<Unmeasured>,
+    /// Between memory nodes; `None` where there are not several, or files are of earlier programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MeasuredMemory>,
 }
 
 /// Latencies that could not be read, or are of another machine.
@@ -92,6 +96,7 @@ impl Measured {
             pus: pus.iter().map(pu).collect(),
             pairs: Vec::new(),
             unmeasured: Vec::new(),
+            memory: None,
         }
     }
 
@@ -149,7 +154,7 @@ impl Measured {
                 return Err(format!("the latency between P#{a} and P#{b} is not a time"));
             }
         }
-        Ok(())
+        self.memory.as_ref().map_or(Ok(()), MeasuredMemory::check)
     }
 
     /// The matrix of latencies over [`Measured::pus`].

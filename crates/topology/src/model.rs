@@ -61,6 +61,9 @@ impl fmt::Display for ObjectKind {
     }
 }
 
+/// [`Object::ways`] of a cache that may hold any line anywhere.
+pub const FULLY_ASSOCIATIVE: u32 = u32::MAX;
+
 /// A node of the tree.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Object {
@@ -85,6 +88,11 @@ pub struct Object {
     pub cache_bytes: u64,
     /// Line size of a cache, bytes; 0 when unknown or not a cache.
     pub line_bytes: u32,
+    /// Ways of a cache, [`FULLY_ASSOCIATIVE`] for one with a single set; 0 when unknown or not a
+    /// cache.
+    pub ways: u32,
+    /// Whether a cache holds whatever those inside it hold, where that is known.
+    pub inclusive: Option<bool>,
     /// NUMA nodes local to exactly these CPUs, as indexes into [`Topology::numa_nodes`].
     pub numa: Vec<usize>,
 }

@@ -18,6 +18,7 @@ struct Group {
     cpus: CpuSet,
     cache_bytes: u64,
     line_bytes: u32,
+    ways: u32,
     numa: Vec<usize>,
 }
 
@@ -61,7 +62,7 @@ pub fn read(root: &Path, mask: &CpuSet) -> Result<Topology, TopologyError> {
 
 impl Group {
     fn new(kind: ObjectKind, os: Option<u32>, cpus: CpuSet) -> Self {
-        Self { kind, os, cpus, cache_bytes: 0, line_bytes: 0, numa: Vec::new() }
+        Self { kind, os, cpus, cache_bytes: 0, line_bytes: 0, ways: 0, numa: Vec::new() }
     }
 }
 
@@ -130,6 +131,7 @@ fn collect_cpu(folder: &Path, cpu: usize, online: &CpuSet, groups: &mut Vec<Grou
         let mut group = Group::new(ObjectKind::Cache(level as u8), None, cpus);
         group.cache_bytes = size_bytes(&text(&cache.join("size")).unwrap_or_default());
         group.line_bytes = number_in(&cache.join("coherency_line_size")).unwrap_or(0);
+        group.ways = number_in(&cache.join("ways_of_associativity")).unwrap_or(0);
         insert(groups, group);
     }
     let core = set(["core_cpus_list", "thread_siblings_list"]).unwrap_or(alone.clone());
@@ -204,6 +206,8 @@ fn add(
         pus: 0,
         cache_bytes: group.cache_bytes,
         line_bytes: group.line_bytes,
+        ways: group.ways,
+        inclusive: None,
         numa: group.numa,
     });
     if group.kind == ObjectKind::Pu {

@@ -2,7 +2,7 @@
 //!
 //! Neighbours: `sysfs.rs` builds such models, `hwloc.rs` reads the XML back.
 
-use crate::model::{ObjectId, ObjectKind, Topology};
+use crate::model::{FULLY_ASSOCIATIVE, ObjectId, ObjectKind, Topology};
 use std::fmt::Write;
 use types::CpuSet;
 
@@ -51,7 +51,9 @@ fn write_object(out: &mut String, topology: &Topology, id: ObjectId, indent: usi
         let _ = write!(
             out,
             " cache_size=\"{size}\" depth=\"{level}\" cache_linesize=\"{line}\" \
-             cache_associativity=\"0\" cache_type=\"{}\"",
+             cache_associativity=\"{}\" cache_type=\"{}\"",
+            // hwloc's way to say that a cache is fully associative.
+            if object.ways == FULLY_ASSOCIATIVE { -1 } else { i64::from(object.ways) },
             u8::from(level == 1)
         );
     }

@@ -54,7 +54,7 @@ impl Taken {
         // SAFETY: taken.
         let inner = unsafe { &mut *taken.0.inner.get() };
         if inner.stack == 0 {
-            inner.stack = crate::heap::map(STACK_BYTES)?;
+            inner.stack = injected::heap::map(STACK_BYTES)?;
         }
         Some(taken)
     }

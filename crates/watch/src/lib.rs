@@ -20,13 +20,12 @@
 //! | `board.rs` | the bulletin board |
 //! | `price.rs` | what switches of threads cost, and how much is armed therefore |
 //! | `queue.rs` | reports to the recorder |
-//! | `heap.rs` | memory for the decoder that is not the program's |
 //! | `hooks/` | the program's calls that concern us: threads, signals, other programs |
 //!
 //! Rules for all of this, which runs inside programs that are not known here:
-//! * Handlers may interrupt the program anywhere, in its allocator above all: no heap but `heap`,
-//!   no locks that are waited for, only system calls and functions that are safe there; `errno`
-//!   stays.
+//! * Handlers may interrupt the program anywhere, in its allocator above all: no heap but our
+//!   own, no locks that are waited for, only system calls and functions that are safe there;
+//!   `errno` stays.
 //! * Nothing here may panic or unwind; frames below the program's start routine hold nothing that
 //!   needs dropping, because `pthread_exit` unwinds through them.
 //! * Memory of the program is read by the kernel for us, never directly: it may be gone, or
@@ -43,12 +42,15 @@ mod descriptors;
 mod detect;
 mod events;
 mod handler;
-mod heap;
 mod hooks;
 mod price;
 mod queue;
 mod session;
 mod thread;
+
+/// For decoders, which handlers use.
+#[global_allocator]
+static HEAP: injected::heap::Heap<{ 16 << 20 }> = injected::heap::Heap::new();
 
 /// Runs before the program's own constructors, where the loader's order allows.
 #[used]

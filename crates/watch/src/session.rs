@@ -5,7 +5,7 @@
 //! segment says why.
 
 use crate::hooks::confinement;
-use crate::{code, descriptors, handler, heap, thread};
+use crate::{HEAP, code, descriptors, handler, thread};
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 use injected::Traces;
 use injected::raw::{self, now_ns};
@@ -180,7 +180,7 @@ fn has_room() -> bool {
         !known || limit.rlim_cur >= least
     };
     // A failed allocation aborts the process, so what handlers need is there before they are.
-    AMPLE.iter().all(ample) && heap::prepare()
+    AMPLE.iter().all(ample) && HEAP.prepare()
 }
 
 /// Gives the program back what the memory takes of its address space. Only while no thread watches.

@@ -35,6 +35,10 @@ pub const COUNTING_PER_WARM_UP: u64 = 1;
 /// others must be let pass anew.
 pub const TRACKING_PER_WARM_UP: u64 = 16;
 
+/// The part of what the budget gives that may be spent on tracked cache lines between windows: the
+/// other is for windows.
+pub const FOR_TRACKING: f64 = 0.5;
+
 /// The warm-up spans at least this number of rotations of the run queue: a thread that writes just
 /// before it is preempted is read by one that runs a rotation later at most, and that one may
 /// itself wait for another.

@@ -14,6 +14,10 @@
 //! that sleeps costs nothing while it does, so its windows follow each other closely until they see
 //! work.
 //!
+//! *Between windows*, code runs without checks (light), and before a window for a time with those
+//! of tracked cache lines only: as long as a part of what the budget gives pays for
+//! ([`FOR_TRACKING`]).
+//!
 //! *Least.* A period is at most [`MIN_DUTY`]'s inverse times its window. A budget that does not
 //! even pay for the time between windows is exceeded; [`Scheduler::promise`] then says by how much
 //! at least.
@@ -21,7 +25,7 @@
 //! *Duty.* Windows take a fixed share of wall-clock time, from the start on.
 
 use crate::constants::{
-    FOR_WHOLE, MIN_DUTY, OVERDRAFT, SHORT_RUN, USUAL_COST, WANTED_WINDOWS, WHOLE_STEP,
+    FOR_TRACKING, FOR_WHOLE, MIN_DUTY, OVERDRAFT, SHORT_RUN, USUAL_COST, WANTED_WINDOWS, WHOLE_STEP,
 };
 use crate::cost::Cost;
 use crate::{Assumed, Costs, Lengths, Random, Spent};
@@ -43,7 +47,7 @@ pub struct Observation {
     pub now: u64,
     /// While everything was recorded.
     pub whole: Spent,
-    /// Between windows.
+    /// Between windows, light or not.
     pub off: Spent,
     /// In windows.
     pub on: Spent,
@@ -71,6 +75,9 @@ pub struct Step {
     pub phase: Phase,
     /// When to ask again.
     pub until: u64,
+    /// Where nothing is observed: until then, not even tracked cache lines are. After that they
+    /// are.
+    pub light: u64,
     /// A new period begins: the one before is complete. If it had no window, because the caller was
     /// late, or only a part of one, its window is to be set aside.
     pub period: bool,
@@ -120,6 +127,9 @@ pub struct Exceeded {
 
 /// Times a budget from which on it is told that it was exceeded.
 const TOLERANCE: f64 = 1.1;
+
+/// Lines that can be tracked for this part of the time are tracked always.
+const ALWAYS: f64 = 0.95;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
@@ -204,10 +214,13 @@ impl Scheduler {
             State::Start | State::Whole if self.may_record_whole(seen) => {
                 let period = self.state == State::Start;
                 self.state = State::Whole;
-                Step { phase: Phase::Whole, until: now + WHOLE_STEP, period }
+                Step { period, ..wait(Phase::Whole, now + WHOLE_STEP) }
             }
             State::Start | State::Whole => self.begin(seen),
-            State::Before { open, .. } if now < open => wait(Phase::Off, open),
+            State::Before { open, .. } if now < open => {
+                let tracked = self.tracked(seen, open - now);
+                Step { light: open - tracked, ..wait(Phase::Off, open) }
+            }
             State::Before { lengths, open, end } if now < open + lengths.whole() => {
                 // If late, the window is as long all the same: a part of it would miss long gaps.
                 self.windows += 1;
@@ -223,7 +236,8 @@ impl Scheduler {
                 if now < end =>
             {
                 self.state = State::After { end };
-                wait(Phase::Off, end)
+                let light = if self.tracking(seen) < ALWAYS { end } else { 0 };
+                Step { light, ..wait(Phase::Off, end) }
             }
             State::Before { .. } | State::Counting { .. } | State::After { .. } => self.begin(seen),
         })
@@ -250,7 +264,34 @@ impl Scheduler {
         let open = seen.now + self.random.up_to(length - lengths.whole());
         let end = seen.now + length;
         self.state = State::Before { lengths, open, end };
-        Step { phase: Phase::Off, until: open, period: true }
+        let tracked = self.tracked(seen, length);
+        let light = open.saturating_sub(tracked).max(seen.now);
+        Step { light, period: true, ..wait(Phase::Off, open) }
+    }
+
+    /// For which part of the time between windows tracked lines can be paid for.
+    fn tracking(&self, seen: &Observation) -> f64 {
+        let Dial::Budget(budget) = self.dial else { return 1.0 };
+        let with = |of: &dyn Fn(&Spent) -> u64| (of(&seen.whole) + of(&seen.on)) as f64;
+        let (checking, checked) = (with(&|spent| spent.checking), with(&|spent| spent.work));
+        let work = checked + seen.off.work as f64;
+        let alone = self.costs(seen).cpu.alone;
+        // What checks take for a unit of work, over what that takes alone.
+        let cost = match checking > 0.0 && alone > 0.0 {
+            true => checking / checked * work / alone,
+            false => self.assumed.tracking,
+        };
+        (FOR_TRACKING * (budget - 1.0) / cost.max(1e-9)).min(1.0)
+    }
+
+    /// How long lines are tracked in a time between windows that ends with one.
+    fn tracked(&self, seen: &Observation, length: u64) -> u64 {
+        match self.tracking(seen) {
+            share if share >= ALWAYS => length,
+            share => Some((length as f64 * share) as u64)
+                .filter(|time| *time > seen.lengths.warm_up)
+                .unwrap_or(0),
+        }
     }
 
     /// Length of the next period.
@@ -276,7 +317,7 @@ impl Scheduler {
 }
 
 fn wait(phase: Phase, until: u64) -> Step {
-    Step { phase, until, period: false }
+    Step { phase, until, light: 0, period: false }
 }
 
 /// What the program does alone until a run is no longer short.

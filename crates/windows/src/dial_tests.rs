@@ -32,7 +32,8 @@ struct Went {
 
 impl Run {
     fn under(&self, dial: Dial) -> Went {
-        let mut scheduler = Scheduler::new(dial, Assumed { off: self.off, on: 2.5 }, 11).unwrap();
+        let mut scheduler =
+            Scheduler::new(dial, Assumed { off: self.off, on: 2.5, tracking: 0.5 }, 11).unwrap();
         let mut seen = Observation {
             now: 5 * SECOND,
             whole: Spent::default(),
@@ -122,7 +123,8 @@ fn more_than_all_costs_is_all() {
 
 #[test]
 fn a_budget_that_is_too_small_gets_the_least_and_says_so() {
-    let scheduler = Scheduler::new(Dial::Budget(1.2), Assumed { off: 1.6, on: 2.5 }, 0).unwrap();
+    let scheduler =
+        Scheduler::new(Dial::Budget(1.2), Assumed { off: 1.6, on: 2.5, tracking: 0.5 }, 0).unwrap();
     let Promise::Least(least) = scheduler.promise() else { panic!("{scheduler:?}") };
     assert!((1.6..1.65).contains(&least));
     let went = Run { off: 1.6, ..Run::default() }.under(Dial::Budget(1.2));

@@ -17,8 +17,8 @@ use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 /// First eight bytes.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TTLAUNCH");
 /// Changes with every change of this layout. 1: first version. 2: [`Header::watch`],
-/// [`life::WATCHED`].
-pub const VERSION: u32 = 2;
+/// [`life::WATCHED`]. 3: stacks.
+pub const VERSION: u32 = 3;
 /// Environment variable that tells the shim where the plan is: a path to open.
 pub const ENV: &str = "THREADTALK_LAUNCH";
 /// Added where otherwise an odd number of variables would be taken out again: see
@@ -119,8 +119,12 @@ pub struct Slot {
     pub ordinal: AtomicU32,
     /// 1: the plan has no identity for this thread; it is matched as the `thread`-th created.
     pub by_order: AtomicU32,
+    /// Kernel's mode of the thread's stack; 0: as it is.
+    pub stack_mode: AtomicU32,
     /// 1: `name` is the thread's own (not the program's default one) and may identify it.
     pub name_identifies: AtomicU32,
+    /// Nodes of the stack, as bits.
+    pub stack_nodes: AtomicU64,
     /// File name (no folders) of the module of the start routine, NUL-padded.
     pub module: [u8; 256],
     /// Name in the recorded run, NUL-padded.
@@ -138,7 +142,16 @@ pub struct Slot {
     pub seen: AtomicU32,
     /// 1 once the thread has ended and `last` holds its final binding.
     pub ended: AtomicU32,
-    _pad: AtomicU32,
+    /// errno of the stack's policy.
+    pub stack_error: AtomicU32,
+    /// Where the stack begins and its bytes; 0: it has no policy of ours.
+    pub stack_start: AtomicU64,
+    /// See `stack_start`.
+    pub stack_bytes: AtomicU64,
+    /// Pages of the stack on those nodes, and on others, when the thread or the program ended.
+    pub stack_as_planned: AtomicU64,
+    /// See `stack_as_planned`.
+    pub stack_elsewhere: AtomicU64,
     /// Address of the thread's `pthread_t`.
     pub handle: AtomicU64,
     /// CLOCK_MONOTONIC when the thread matched, ns.

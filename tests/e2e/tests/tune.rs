@@ -44,13 +44,18 @@ fn the_verdict_follows_from_the_interval_and_decides_about_the_plan() {
         "placed is faster"
     } else if low > 1.0 {
         "placed is slower"
-    } else {
+    } else if low > 0.99 && high < 1.01 {
         "no difference"
+    } else {
+        "not clear"
     };
     assert_eq!(json["verdict"], verdict, "{json}");
     assert_eq!(plan.exists(), verdict == "placed is faster", "{json}");
     assert_eq!(json["plan"].is_string(), plan.exists(), "{json}");
-    assert_eq!((&json["pairs"], &json["threads"]), (&4.into(), &5.into()), "{json}");
+    // It ends as soon as it is clear.
+    let pairs = json["pairs"].as_u64().unwrap();
+    assert!(pairs == 4 || pairs == 3 && verdict != "not clear", "{json}");
+    assert_eq!(json["threads"], 5, "{json}");
     // The profile stays either way. It was recorded within the usual budget.
     let profile = test_support::threadtalk::profile_json(&scratch.join("t.tt"));
     assert_eq!((&profile["mode"], &profile["windows"]["asked"]), (&"windows".into(), &"2x".into()));
@@ -196,7 +201,7 @@ fn every_run_reads_the_same_input() {
     std::fs::write(&source, READER).unwrap();
     let reader = Target::new(Compiler::Gcc, source.to_str().unwrap()).flags(&["-pthread"]);
     let script = format!(
-        "exec {} tune --runs 2 --policy locality -o {} -- {} {} <{}",
+        "exec {} tune --runs 3 --policy locality -o {} -- {} {} <{}",
         test_support::paths::release().join("threadtalk").display(),
         plan.display(),
         reader.build().unwrap().display(),
@@ -205,8 +210,8 @@ fn every_run_reads_the_same_input() {
     );
     Run::new("sh").args(["-c", &script]).run().expect_code(0);
     let counts = std::fs::read_to_string(counts).unwrap();
-    // Recording, first look, two pairs.
-    assert_eq!(counts, "10\n".repeat(6));
+    // Recording, first look, three pairs.
+    assert_eq!(counts, "10\n".repeat(8));
 }
 
 /// A thread writes what the main thread then reads: something to place.

@@ -189,7 +189,7 @@ fn pairs_that_only_store_are_placed_together() {
     if probe::cpus() < 2 {
         return probe::skip("tune", "one CPU leaves nothing to place");
     }
-    let tune = threadtalk.verb("tune").args(["--runs", "2", "--json", "-o"]);
+    let tune = threadtalk.verb("tune").args(["--runs", "3", "--json", "-o"]);
     let outcome = tune.arg(scratch.join("plan.json")).arg("--").args(command).run().expect_code(0);
     let tuned: serde_json::Value = serde_json::from_slice(&outcome.stdout).unwrap();
     assert!(tuned["transfers"].as_u64().unwrap() >= truth.total(), "{tuned}");
@@ -232,13 +232,10 @@ fn progress_is_told_only_on_request() {
 }
 
 #[test]
-fn help_names_the_verbs_and_only_these() {
+fn help_names_the_verbs() {
     let help = Threadtalk::built().verb("--help").run().expect_code(0).stdout_text();
-    let verbs = ["record", "report", "export", "place", "run", "tune", "topo", "diff"];
-    for verb in verbs.into_iter().chain(["doctor", "calibrate", "top", "completions"]) {
+    let verbs = ["record", "report", "export", "place", "run", "tune", "topo", "diff", "simulate"];
+    for verb in verbs.into_iter().chain(["auto", "doctor", "calibrate", "top", "completions"]) {
         assert!(help.contains(&format!("\n  {verb} ")), "{verb} is missing:\n{help}");
-    }
-    for absent in ["\n  auto ", "\n  simulate "] {
-        assert!(!help.contains(absent), "{absent:?} does not exist yet:\n{help}");
     }
 }

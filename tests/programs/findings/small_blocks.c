@@ -23,7 +23,7 @@ static struct state *new_state(unsigned long seed) {
 
 static void *draw(void *arg) {
     struct state *state = arg;
-    for (long k = 0; k < draws; k++) {
+    for (long k = 0; k < draws; k++) { // @draw
         state->seed = state->seed * 6364136223846793005UL + 1442695040888963407UL; // @draw
         if (state->seed >> 63)                                                      // @draw
             state->hits++; // @draw

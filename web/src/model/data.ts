@@ -5,6 +5,7 @@ import { bothWays, decodeLayer, type Layer, matrixOf } from './cells'
 import { decodeLines, type LineData } from './lines'
 import type { SparseMatrix } from './matrix'
 import type { CommKind, Findings, PageData, TalkKind, Thread } from './page-data'
+import { decodePages, type PageRows } from './pages'
 import { Varints } from './varints'
 
 /** What the matrix can show. `transfers`: all cache-line transfers, RAW and WAW together. */
@@ -33,6 +34,8 @@ export interface Data {
   findings: Findings
   time: Time
   lines: LineData
+  /** The pages of the objects in `findings.memory`; empty where pages were not recorded. */
+  pages: PageRows[]
   /** The communication of the whole run. */
   talk: SparseMatrix
 }
@@ -68,6 +71,7 @@ export function parseData(text: string): Data {
       },
     },
     lines: decodeLines(raw.hot),
+    pages: decodePages(raw.pages),
     talk: kind === 'undirected' ? bothWays(talk) : talk,
   }
 }

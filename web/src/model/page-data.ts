@@ -105,6 +105,38 @@ export type Cost = {
   without: string;
 };
 export type Counted = "matrix" | "detail" | "undirected" | "reference" | "translate";
+export type DataAdvice = {
+  id: string;
+  pattern: DataPattern;
+  title: string;
+  objects: Array<string>;
+  object_row: number | null;
+  object_place: number;
+  share: number;
+  evidence: string;
+  advice: string;
+  gain_of: GainOf;
+  before: number;
+  after: number;
+  gain: string;
+  text: string;
+};
+export type DataMapping = {
+  locality: Judgement;
+  balance: Judgement;
+};
+export type DataPattern = "packed" | "remote_after_allocation" | "alternating" | "read_by_all" | "sharers_apart" | "one_controller" | "hot_objects";
+export type DataPolicy = {
+  policy: string;
+  locality: number;
+  local: number;
+  page_balance: number;
+  access_balance: number;
+  locality_change: number;
+  balance_change: number;
+  moved: number;
+  loads: Array<number>;
+};
 export type Detector = "matching" | "transfers" | "watchpoints";
 export type Does = "write" | "read";
 export type Estimate = {
@@ -141,6 +173,7 @@ export type Findings = {
   causes: Array<Cause>;
   synchronization: number | null;
   objects: Objects | null;
+  memory: MemoryUse | null;
   changes: Changes | null;
   lines: Lines | null;
   code: Code | null;
@@ -165,6 +198,8 @@ export type Flow = {
   evidence: Array<EvidenceShare>;
   lines: number;
 };
+export type GainOf = "local" | "busiest_controller";
+export type HeapUnnamed = "attached" | "not-loaded" | "own-allocator" | "unknown";
 export type Hot = {
   places: Array<Place>;
   bytes: string;
@@ -247,6 +282,12 @@ export type MachineNode = {
   allowed: boolean;
   children?: Array<MachineNode>;
 };
+export type MappedObject = {
+  pages: number;
+  pages_per_row: number;
+  rows: string;
+  cells: string;
+};
 export type Measured = {
   mode: Mode;
   counted: Counted;
@@ -262,6 +303,55 @@ export type Measured = {
   tool: string;
   schema_version: number;
   sampled: Sampling | null;
+};
+export type MemoryNodes = {
+  machine: string;
+  elsewhere: boolean;
+  numbers: Array<number>;
+  by: ThreadsBy;
+  of_thread: Array<number | null>;
+  made: Array<number>;
+  served: Array<number>;
+  best: Array<number>;
+};
+export type MemoryObject = {
+  row: number | null;
+  region: string;
+  name: string;
+  bytes: number;
+  share: number;
+  reads: number;
+  threads: Array<number>;
+  touched_by: Array<number>;
+  touched_at: string;
+  metrics: PageMetrics;
+  held: Array<number>;
+  used: Array<number>;
+  advice: Array<string>;
+};
+export type MemoryUse = {
+  page_bytes: number;
+  estimated: boolean;
+  weighed: Weighed;
+  private_bytes: number;
+  lost: number;
+  reads: number;
+  writes: number;
+  nowhere: number;
+  unplaced: number;
+  seen: SeenAccesses | null;
+  nodes: MemoryNodes | null;
+  metrics: PageMetrics;
+  sizes: Array<SizeMetrics>;
+  policies: Array<DataPolicy>;
+  best: string | null;
+  phases: Array<PhaseUse>;
+  stretches: Array<PhaseUse>;
+  mapping: DataMapping;
+  objects_all: number;
+  objects: Array<MemoryObject>;
+  advice: Array<DataAdvice>;
+  text: Array<string>;
 };
 export type Metrics = {
   heterogeneity: number;
@@ -288,6 +378,25 @@ export type PageData = {
   findings: Findings;
   time: Time;
   hot: Hot;
+  pages: PageMap | null;
+};
+export type PageMap = {
+  pages: number;
+  objects: Array<MappedObject>;
+};
+export type PageMetrics = {
+  pages: number;
+  accesses: number;
+  exclusivity: number | null;
+  thread_exclusivity: number | null;
+  locality: number | null;
+  local: number | null;
+  page_balance: number;
+  access_balance: number;
+  moves: number;
+  moved_once: number;
+  moved_more: number;
+  dynamicity: number | null;
 };
 export type Pair = {
   a: number;
@@ -307,6 +416,16 @@ export type Phase = {
   heterogeneity: number;
   pattern: Pattern | null;
   confidence: number | null;
+};
+export type PhaseUse = {
+  start: number;
+  end: number;
+  accesses: number;
+  exclusivity: number | null;
+  locality: number | null;
+  local: number | null;
+  access_balance: number;
+  moves: number;
 };
 export type Place = {
   function: string;
@@ -408,6 +527,14 @@ export type Sampling = {
   attached: boolean;
   reader_seconds: number;
 };
+export type SeenAccesses = {
+  local: number;
+  remote: number;
+  unknown: number;
+  share: number;
+  low: number;
+  high: number;
+};
 export type Shape = "single" | "too_few_samples" | "silent" | "negligible" | "hub" | "pairs" | "spread";
 export type Sharing = "any" | "true" | "false";
 export type Side = {
@@ -422,6 +549,10 @@ export type Side = {
   line: number;
   callers: Array<string>;
   events: number;
+};
+export type SizeMetrics = {
+  page_bytes: number;
+  metrics: PageMetrics;
 };
 export type SliceMetrics = {
   heterogeneity: number;
@@ -472,6 +603,7 @@ export type Thread = {
   talk_out: number;
   talk_in: number;
 };
+export type ThreadsBy = "ran" | "plan" | "compact" | "scatter" | "one_node";
 export type Time = {
   slices: number;
   slices_per_bin: number;
@@ -515,7 +647,8 @@ export type Verdict = {
   headline: string;
   details: Array<string>;
 };
-export type Warning = { text: string, } & ({ "code": "children-unprofiled", count: number, } | { "code": "threads-unprofiled", count: number, } | { "code": "threads-detached", count: number, } | { "code": "reads-forgotten", count: number, } | { "code": "mappings-folded", count: number, } | { "code": "shared-memory-beyond", count: number, } | { "code": "instructions-not-followed", count: number, } | { "code": "libraries-not-described", count: number, } | { "code": "events-without-line", count: number, } | { "code": "blocks-without-place", count: number, } | { "code": "events-without-site", count: number, } | { "code": "events-late", count: number, } | { "code": "events-lost", count: number, } | { "code": "program-replaced", count: number, } | { "code": "left-unrecorded", program: string, reason: Unrecorded, } | { "code": "interrupted", signal: string, seconds: number, } | { "code": "killed", signal: string, seconds: number, } | { "code": "not-ended" } | { "code": "processes-left", count: number, } | { "code": "nothing-counted" } | { "code": "ran-apart", wanted: number, ran: number, } | { "code": "one-thread" } | { "code": "no-communication" } | { "code": "slices-longer", slice_ns: number, wanted_ns: number, } | { "code": "budget-exceeded", budget: number, times: number, least: number, } | { "code": "trace-incomplete", count: number, } | { "code": "counts-damaged", count: number, } | { "code": "children-unrecorded", count: number, reason: Unrecorded, programs: Array<string>, more: number, } | { "code": "children-beyond", count: number, limit: number | null, } | { "code": "never-sampled" } | { "code": "no-hits", accesses: number, } | { "code": "few-hits", hits: number, } | { "code": "low-yield", samples: number, decoded: number, } | { "code": "arrays-unmeasured", hits: number, } | { "code": "hits-without-line", hits: number, } | { "code": "duration-over", duration_ns: number, } | { "code": "sampling-interrupted", signal: string, } | { "code": "event-not-counted", event: string, } | { "code": "event-not-sampled", event: string, count: number, period: number, } | { "code": "event-doubted", event: string, tried: string, } | { "code": "clock-on-processors" } | { "code": "sampled-in-bursts", because: Expensive, cost: number, paused: number, } | { "code": "records-lost", count: number, share: number, counted: boolean, named: boolean, } | { "code": "throttled", count: number, } | { "code": "slow-stores", times: number, } | { "code": "not-watched", reason: NotWatched, } | { "code": "threads-not-watched", count: number, threads: number, } | { "code": "registers-out-of-files" } | { "code": "no-registers" } | { "code": "few-registers", free: number, } | { "code": "registers-spared", spared: number, samples: number, } | { "code": "reports-lost", count: number, } | { "code": "code-without-names", file: string, more: number, needs_root: boolean, } | { "code": "code-not-kept", folder: string, foreign: boolean, } | { "code": "no-placement", why: string, } | { "code": "other", sentence: string, } | { "code": "unknown" });
+export type Warning = { text: string, } & ({ "code": "children-unprofiled", count: number, } | { "code": "threads-unprofiled", count: number, } | { "code": "threads-detached", count: number, } | { "code": "reads-forgotten", count: number, } | { "code": "mappings-folded", count: number, } | { "code": "shared-memory-beyond", count: number, } | { "code": "instructions-not-followed", count: number, } | { "code": "libraries-not-described", count: number, } | { "code": "events-without-line", count: number, } | { "code": "blocks-without-place", count: number, } | { "code": "events-without-site", count: number, } | { "code": "page-accesses-lost", count: number, } | { "code": "events-late", count: number, } | { "code": "events-lost", count: number, } | { "code": "program-replaced", count: number, } | { "code": "left-unrecorded", program: string, reason: Unrecorded, } | { "code": "interrupted", signal: string, seconds: number, } | { "code": "killed", signal: string, seconds: number, } | { "code": "not-ended" } | { "code": "processes-left", count: number, } | { "code": "nothing-counted" } | { "code": "ran-apart", wanted: number, ran: number, } | { "code": "one-thread" } | { "code": "no-communication" } | { "code": "slices-longer", slice_ns: number, wanted_ns: number, } | { "code": "budget-exceeded", budget: number, times: number, least: number, } | { "code": "trace-incomplete", count: number, } | { "code": "counts-damaged", count: number, } | { "code": "children-unrecorded", count: number, reason: Unrecorded, programs: Array<string>, more: number, } | { "code": "children-beyond", count: number, limit: number | null, } | { "code": "never-sampled" } | { "code": "no-hits", accesses: number, } | { "code": "few-hits", hits: number, } | { "code": "low-yield", samples: number, decoded: number, } | { "code": "arrays-unmeasured", hits: number, } | { "code": "hits-without-line", hits: number, } | { "code": "duration-over", duration_ns: number, } | { "code": "sampling-interrupted", signal: string, } | { "code": "event-not-counted", event: string, } | { "code": "event-not-sampled", event: string, count: number, period: number, } | { "code": "event-doubted", event: string, tried: string, } | { "code": "clock-on-processors" } | { "code": "sampled-in-bursts", because: Expensive, cost: number, paused: number, } | { "code": "records-lost", count: number, share: number, counted: boolean, named: boolean, } | { "code": "throttled", count: number, } | { "code": "slow-stores", times: number, } | { "code": "not-watched", reason: NotWatched, } | { "code": "threads-not-watched", count: number, threads: number, } | { "code": "registers-out-of-files" } | { "code": "no-registers" } | { "code": "few-registers", free: number, } | { "code": "registers-spared", spared: number, samples: number, } | { "code": "heap-unnamed", reason: HeapUnnamed, } | { "code": "blocks-skipped", skipped: number, blocks: number, } | { "code": "reports-lost", count: number, } | { "code": "code-without-names", file: string, more: number, needs_root: boolean, } | { "code": "code-not-kept", folder: string, foreign: boolean, } | { "code": "no-placement", why: string, } | { "code": "other", sentence: string, } | { "code": "unknown" });
+export type Weighed = "accesses" | "missed";
 export type Working = {
   threads: number;
   heterogeneity: number;

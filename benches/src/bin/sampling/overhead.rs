@@ -16,7 +16,8 @@ use benches::statistics::{Quartiles, quartiles};
 use std::path::Path;
 
 /// What is compared with native runs.
-const MODES: [(&str, Mode); 2] = [("sampled", Mode::Sampled), ("watched", Mode::Watched)];
+const MODES: [(&str, Mode); 3] =
+    [("sampled", Mode::Sampled), ("no heap", Mode::SampledNoObjects), ("watched", Mode::Watched)];
 /// The program's processor time, over that of a native run.
 const MAX_OVERHEAD: f64 = 1.05;
 /// Memory over that of a native run, and bytes beyond.

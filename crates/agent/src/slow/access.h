@@ -2,6 +2,7 @@
 #ifndef TT_ACCESS_H
 #define TT_ACCESS_H
 #include "departed.h"
+#include "pages.h"
 #include "shared.h"
 #ifndef MODE
 #include "trace.h"
@@ -116,7 +117,7 @@ static inline void read_in_one_step(struct thread *t, u64 start, u64 end, u32 si
             if (event)
                 count_with_writer(t, RAW, writer - 1, start, end, site, &m, is_late(t, start));
             else if (!writer)
-                count_unknown(t, unknown_by(word));
+                count_unknown(t, unknown_by(word, start));
             return;
         }
     }
@@ -145,7 +146,7 @@ static void read_part(struct thread *t, u64 start, u64 end, u32 site) {
                 m = meet(truth, start, end);
             count_with_writer(t, RAW, writer - 1, start, end, site, &m, is_late(t, start));
         } else if (!writer) {
-            count_unknown(t, unknown_by(truth));
+            count_unknown(t, unknown_by(truth, start));
         }
     }
     unlock_block(t, lock);
@@ -198,7 +199,7 @@ static inline int note_written(u64 start, u64 end, enum coming coming, u32 site)
 // have written to it before the window, in bytes that are not known.
 static inline void note_beginning(struct thread *t, u64 word, u64 address) {
     int known = word >> WRITER_SHIFT || (word & (READERS | DEPARTED | FOREIGN) & ~t->mask) ||
-                (is_tracked(address) && !(word & BEGAN_UNSEEN));
+                (is_tracked(address) && !tt_tracked_anew && !(word & BEGAN_UNSEEN));
     if (tt_mode == DETAIL && !known && WINDOW_OF(t->phase) > FIRST_WINDOW)
         for (u64 bank = 0; bank < tt_banks; bank++)
             __atomic_fetch_or(word_in(bank, address), BEGAN_UNSEEN, __ATOMIC_RELAXED);
@@ -397,6 +398,8 @@ static void access_between(struct thread *t, u64 start, u64 last, int writes, u3
         passes(t, start);
         passes(t, last);
     }
+    if (is_light(t))
+        return;
     for (u64 group = tracked_group(start); group <= tracked_group(last); group++) {
         u64 first = (group << GROUP_SHIFT | tracked_in(group)) << tt_block_shift;
         u64 end = first + (1ull << tt_block_shift), from = first > start ? first : start;
@@ -406,8 +409,8 @@ static void access_between(struct thread *t, u64 start, u64 last, int writes, u3
     }
 }
 
-// An access of the thread, block by block.
-static void access_range(struct thread *t, u64 start, u64 bytes, int writes, u32 site) {
+// An access of the thread, block by block; its pages are counted elsewhere.
+static void access_blocks(struct thread *t, u64 start, u64 bytes, int writes, u32 site) {
     // Beyond the addresses that programs have, there is no shadow: the access itself will fault.
     if (!bytes || (start | (start + bytes - 1)) >> ADDRESS_BITS)
         return;
@@ -435,11 +438,18 @@ static void access_range(struct thread *t, u64 start, u64 bytes, int writes, u32
     }
 }
 
-static void read_range(struct thread *t, u64 start, u64 bytes, u32 site) {
+// An access of the thread.
+static inline void access_range(struct thread *t, u64 start, u64 bytes, int writes, u32 site) {
+    if (tt_pages)
+        count_by_page(t, start, bytes, !writes, !!writes, site);
+    access_blocks(t, start, bytes, writes, site);
+}
+
+static inline void read_range(struct thread *t, u64 start, u64 bytes, u32 site) {
     access_range(t, start, bytes, 0, site);
 }
 
-static void write_range(struct thread *t, u64 start, u64 bytes, u32 site) {
+static inline void write_range(struct thread *t, u64 start, u64 bytes, u32 site) {
     access_range(t, start, bytes, 1, site);
 }
 

@@ -64,10 +64,6 @@ static inline void count_unknown(struct thread *t, u64 blocks) {
         *(u64 *)(t->page + PAGE_UNKNOWN_READS) += blocks;
 }
 
-// For how many blocks a first read of one with this word stands, which has no writer: if it is a
-// tracked one that was given up, it may have had one, and so it may be with those of its group.
-static inline u64 unknown_by(u64 word) { return word & BEGAN_UNSEEN ? TRACKED_OF : 0; }
-
 // Where the name of a cell is kept: those with threads of other processes behind the others, and
 // those of late events at the end.
 static inline struct slot *slot_of(const struct thread *t, unsigned kind, u64 other) {

@@ -80,9 +80,9 @@ static inline void access_members(struct thread *t, u64 address, const struct de
             continue;
         }
         if (m->reads)
-            read_range(t, at, m->bytes, m->site);
+            access_blocks(t, at, m->bytes, 0, m->site);
         if (m->writes)
-            write_range(t, at, m->bytes, m->site);
+            access_blocks(t, at, m->bytes, 1, m->site);
     }
 }
 

@@ -220,14 +220,14 @@ static u32 append(struct thread *t, u32 most) {
     return name;
 }
 
-// The next of the thread's events, of which there are some, round and round.
+// One of the thread's events, of which there are some; in the long run each comes as often. Those
+// that come one after the other lie far apart: events that began together are alike, and the
+// hottest of a program's beginning must not compete with each other alone.
 static u32 next_event(struct thread *t) {
-    u32 name = t->hand;
-    if (name / EVENT_NAMES >= t->event_chunks)
-        name = 0;
-    int last = name % EVENT_NAMES + 1 >= chunk_at(event_chunks(t)[name / EVENT_NAMES])->used;
-    t->hand = last ? (name / EVENT_NAMES + 1) * EVENT_NAMES : name + 1;
-    return name;
+    u32 spread = ++t->hand * 0x9e3779b1u;
+    u32 chunk = (u32)((u64)spread * t->event_chunks >> 32);
+    u32 used = chunk_at(event_chunks(t)[chunk])->used;
+    return chunk * EVENT_NAMES + (u32)((u64)(spread << 16 | spread >> 16) * used >> 32);
 }
 
 static void unhook(struct thread *t, u32 name) {

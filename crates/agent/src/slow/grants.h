@@ -19,6 +19,7 @@ SHARED u64 tt_grants[MAX_BANKS][SLOT_PLACES]; // the map of the thread in each s
 SHARED u8 tt_slot_of[IDS];                    // slot of each logical id
 SHARED u8 tt_folded[MAP_PAGES / 8];           // bits of the map's pages whose places several blocks share
 SHARED u32 tt_any_folded;
+SHARED u32 tt_pages; // 1: accesses are counted by page
 
 // The threads that have ever been granted anything in a region, as bits by bank and slot. When
 // memory comes or goes, maps that grant nothing there need not be touched.

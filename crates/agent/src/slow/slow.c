@@ -21,11 +21,21 @@
 void tt_usual_access(struct thread *t, u64 address, const struct descriptor *d);
 void tt_matrix_access(struct thread *t, u64 address, const struct descriptor *d);
 
+// All accesses behind a check, by page.
+static void count_members(const struct thread *t, u64 address, const struct descriptor *d) {
+    for (u32 k = 0; k < d->count; k++) {
+        const struct member *m = &d->members[k];
+        count_by_page(t, address + (int64_t)m->delta, m->bytes, m->reads, m->writes, m->site);
+    }
+}
+
 // A check has failed: all accesses behind it are looked at. This and the other slow paths return
 // whether call paths are to be looked at.
 u64 tt_slow_access(struct thread *t, u64 address, const struct descriptor *d) {
     int observed = observes(t);
-    if (!observed && !is_between(t))
+    if (tt_pages && d->count != ELEMENTS)
+        count_members(t, address, d);
+    if (!observed && !is_between(t) && !(tt_pages && d->count == ELEMENTS))
         return 0;
     if (d->count == ELEMENTS)
         access_elements(t, address, (const struct elements *)d);

@@ -19,6 +19,7 @@
 SHARED u64 tt_tracked[MAX_BANKS]; // addresses of the words of group 0
 SHARED u64 tt_tracked_notes;      // address of its note; 0 = no blocks are tracked
 SHARED u64 tt_to_passing;         // from a thread's map to its passing map
+SHARED u32 tt_tracked_anew;       // whether tracked blocks have ever been forgotten
 
 #define GROUP_SHIFT __builtin_ctzll(TRACKED_OF)
 #define TRACKED_SPREAD 0x9e3779b97f4a7c15ull
@@ -46,6 +47,14 @@ static inline u64 *word_in(u64 bank, u64 address) {
 }
 
 static inline u64 *word_of(const struct thread *t, u64 address) { return word_in(t->bank, address); }
+
+// For how many blocks a first read of one with this word stands, which has no writer: if it is a
+// tracked one that was given up, or forgotten with all others, it may have had one, and so it may
+// be with those of its group.
+static inline u64 unknown_by(u64 word, u64 address) {
+    int forgotten = word & BEGAN_UNSEEN || (tt_tracked_anew && is_tracked(address));
+    return forgotten ? TRACKED_OF : 0;
+}
 
 #define PHASE_OF(word) ((word) & ((1u << PHASE_BITS) - 1))
 #define WINDOW_OF(word) ((word) >> PHASE_BITS)

@@ -21,6 +21,7 @@
 SHARED const u32 *tt_phase; // of the recording, or one that never changes
 SHARED u32 tt_writes_gs;    // whether programs may write %gs themselves
 SHARED u32 tt_opened;       // number of the window for which everything has been forgotten
+SHARED u32 tt_was_light;    // whether code may have run without checks since tracked blocks were forgotten
 
 int tt_enter_phase(struct thread *t, u32 phase);
 
@@ -36,6 +37,12 @@ static inline int is_between(const struct thread *t) {
     return !t->observes && __atomic_load_n(tt_phase, __ATOMIC_RELAXED) == t->phase;
 }
 
+// Whether the thread, as far as it knows, is between two windows where code runs without checks.
+// One whose process has no such code, or that has not left the other yet, lets everything pass.
+static inline int is_light(const struct thread *t) {
+    return !t->observes && PHASE_OF(t->phase) == PHASE_LIGHT;
+}
+
 void tt_pass_at(const struct thread *t, u64 address);
 int tt_visit(struct thread *t, u64 address);
 
@@ -43,7 +50,7 @@ int tt_visit(struct thread *t, u64 address);
 static inline int passes(struct thread *t, u64 address) {
     if (!tt_tracked_notes)
         return 0;
-    if (is_tracked(address) ? tt_visit(t, address) : (int)t->observes)
+    if (!is_light(t) && (is_tracked(address) ? tt_visit(t, address) : (int)t->observes))
         return 0;
     tt_pass_at(t, address);
     return 1;
@@ -89,9 +96,28 @@ static int open_window(u32 window) {
     return opened;
 }
 
+// Whether nothing is known any more of tracked blocks from before code ran without checks; if no
+// thread has begun to, the calling thread forgets it.
+static int forget_tracked(void) {
+    if (!__atomic_load_n(&tt_was_light, __ATOMIC_ACQUIRE))
+        return 1;
+    if (is_forbidden(NO_ADVICE) || __atomic_exchange_n(&opening, 1, __ATOMIC_ACQUIRE))
+        return 0;
+    int done = 1;
+    if (__atomic_exchange_n(&tt_was_light, 0, __ATOMIC_ACQUIRE)) {
+        __atomic_store_n(&tt_tracked_anew, 1, __ATOMIC_RELAXED);
+        for (u64 bank = 0; bank < tt_banks; bank++)
+            done &= empty(tt_tracked[bank], ((tt_reach[bank] + 1) >> tt_block_shift >> GROUP_SHIFT) << 3);
+        if (!done)
+            __atomic_store_n(&tt_was_light, 1, __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&opening, 0, __ATOMIC_RELEASE);
+    return done;
+}
+
 // In the child of a fork, whose shadow and maps are empty.
 void tt_begin_windows(void) {
-    opening = 0;
+    opening = tt_was_light = 0;
     tt_opened = WINDOW_OF(__atomic_load_n(tt_phase, __ATOMIC_ACQUIRE));
 }
 
@@ -111,7 +137,11 @@ static int use_map(struct thread *t, u64 map) {
 // The calling thread sees that the phase has changed; whether it observes now. One that may not
 // change its map goes on to observe, and counts in windows only.
 COLD int tt_enter_phase(struct thread *t, u32 phase) {
-    if (PHASE_OF(phase) == PHASE_OFF) {
+    if (PHASE_OF(phase) == PHASE_LIGHT)
+        __atomic_store_n(&tt_was_light, 1, __ATOMIC_RELAXED);
+    else if (!forget_tracked())
+        return 0;
+    if (PHASE_OF(phase) == PHASE_OFF || PHASE_OF(phase) == PHASE_LIGHT) {
         if (t->observes && use_map(t, t->passing))
             t->observes = 0;
         t->counts = 0;
@@ -124,6 +154,18 @@ COLD int tt_enter_phase(struct thread *t, u32 phase) {
     t->phase = phase;
     t->visits = t->visited = 0;
     return (int)t->observes;
+}
+
+// What passes at a place: where accesses are counted by page, no pair of blocks in two pages.
+static inline u8 passing(const u8 *at) { return tt_pages && is_first_in_line(at) ? (u8)~PAIRS : 0xff; }
+
+// Lets the blocks of one page of memory pass, so that its first access is seen here: the place is
+// that of this address.
+static void fill_line(u8 *at, u64 address) {
+    u8 *first = (u8 *)((u64)at & ~(LINE - 1));
+    for (u64 k = 0; k < LINE; k++)
+        if (k % TRACKED_OF != tracked_in(tracked_group(address)))
+            __atomic_store_n(first + k, passing(first + k), __ATOMIC_RELAXED);
 }
 
 // Fills a page of the passing map, which has the place of this address, with grants of all blocks
@@ -145,7 +187,9 @@ COLD void tt_pass_at(const struct thread *t, u64 address) {
     if (granted == 0xff)
         return;
     if (granted || is_tracked(address))
-        __atomic_store_n(at, 0xff, __ATOMIC_RELAXED);
+        __atomic_store_n(at, passing(at), __ATOMIC_RELAXED);
+    else if (tt_pages)
+        fill_line(at, address);
     else
         fill_page(page, address);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);

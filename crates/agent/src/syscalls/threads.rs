@@ -110,6 +110,14 @@ fn spawn(frame: &Frame, clone3: Option<&Clone3>, page: u64, is_thread: bool) -> 
         thread::set_field(child.state.page, control::RESUME, target);
         let top = thread::field(child.state.page, control::STACK) as *mut Frame;
         top.sub(1).write(Frame { rax: 0, rcx: native, ..*frame });
+        // The child begins with the parent's x87 and vector registers, not with what the agent has
+        // there by now.
+        let [from, to] = [page, child.state.page].map(|page| thread::field(page, control::XSAVE));
+        core::ptr::copy_nonoverlapping(
+            from as *const u8,
+            to as *mut u8,
+            thread::XSAVE_BYTES as usize,
+        );
     }
     // SAFETY: the program's own call; the child continues at gs:TARGET with the frame above.
     let result =

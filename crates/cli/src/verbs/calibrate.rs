@@ -17,6 +17,7 @@ use anyhow::{Context, bail};
 use profile::{Counted, Profile};
 use recorder::child::stdin_offset;
 use recorder::machine::Machine;
+use recorder::record::Wishes;
 use recorder::sampled::{self, SampleOptions};
 use recorder::session::SessionOptions;
 use recorder::{Ended, Ending, Streams, Target};
@@ -147,7 +148,7 @@ fn recorded(target: &Target, windows: Option<Dial>, streams: Streams) -> Result<
         slice: Duration::ZERO,
         ..SessionOptions::default()
     };
-    let recording = record::record_here(target, None, options, streams, None);
+    let recording = record::record_here(target, None, options, streams, Wishes::default());
     let recording = recording.map_err(|error| refuse(&error))?;
     if let Some(code) = stopped(&recording.ended) {
         return Err(code);

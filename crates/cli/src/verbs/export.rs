@@ -5,14 +5,14 @@ use crate::family;
 use crate::kind;
 use crate::output::{OUTPUT, Output};
 use crate::said::say;
-use analysis::MatrixKind;
+use analysis::{MatrixKind, PageSize, larger_pages};
 use anyhow::{Context, anyhow, bail};
 use clap::ValueEnum;
 use placement::{LauncherKind, Plan};
 use profile::Profile;
 use report::{
     Grouped, GroupedBy, MatrixFormat, ProfileTable, TableFormat, by_place, write_matrix,
-    write_table,
+    write_numalize_pages, write_table,
 };
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -67,6 +67,9 @@ pub struct Args {
     /// Object whose flow is exported, by its number in the table objects [default: all]
     #[arg(long, value_name = "NUMBER")]
     object: Option<u32>,
+    /// Size of the pages that the tables of pages are about, summed up from 4 KiB
+    #[arg(long, default_value = "4KiB", value_parser = one_of::<PageSize>())]
+    page_size: PageSize,
     /// Format of a matrix, or of a table (csv or json; of the flow also parquet) [default: csv]
     #[arg(long, help_heading = OUTPUT)]
     format: Option<Format>,
@@ -82,24 +85,35 @@ pub struct Args {
 }
 
 /// What a choice is about.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Subject {
     Matrix,
     Table(ProfileTable),
+    NumalizePages,
     Plan(LauncherKind),
+}
+
+impl Subject {
+    /// Whether it can be written for larger pages.
+    fn has_page_sizes(self) -> bool {
+        let tables = [ProfileTable::Pages, ProfileTable::Accesses].map(Subject::Table);
+        self == Subject::NumalizePages || tables.contains(&self)
+    }
 }
 
 impl choice::Choice for Subject {
     fn all() -> Vec<Self> {
         let tables = ProfileTable::ALL.map(Subject::Table);
         let launchers = LauncherKind::ALL.map(Subject::Plan);
-        [Subject::Matrix].into_iter().chain(tables).chain(launchers).collect()
+        let profile = [Subject::Matrix].into_iter().chain(tables).chain([Subject::NumalizePages]);
+        profile.chain(launchers).collect()
     }
 
     fn name(self) -> &'static str {
         match self {
             Subject::Matrix => "matrix",
             Subject::Table(table) => table.name(),
+            Subject::NumalizePages => "numalize-pages",
             Subject::Plan(launcher) => launcher.name(),
         }
     }
@@ -108,6 +122,7 @@ impl choice::Choice for Subject {
         match self {
             Subject::Matrix => "events between each two threads",
             Subject::Table(table) => table.summary(),
+            Subject::NumalizePages => "the use of pages in the CSV that numalize writes",
             Subject::Plan(launcher) => launcher.summary(),
         }
     }
@@ -168,16 +183,31 @@ fn keep_of_flow(
     Ok(())
 }
 
+/// Refuses profiles that say nothing about pages.
+fn has_pages(profile: &Profile) -> anyhow::Result<()> {
+    match profile.meta.page_use {
+        Some(_) => Ok(()),
+        None => bail!("the profile does not say who uses which page; record with --pages"),
+    }
+}
+
 /// What is written in which form, checked before anything is.
 enum Export {
     Matrix(Grouped, MatrixKind, MatrixFormat),
     Table(Box<Profile>, ProfileTable, TableFormat),
+    NumalizePages(Box<Profile>, PageSize),
     Plan(String),
     Bytes(Vec<u8>),
 }
 
 impl Export {
     fn new(args: &Args) -> anyhow::Result<Self> {
+        if args.page_size != PageSize::default() && !args.what.has_page_sizes() {
+            bail!(
+                "--page-size is for pages, accesses and numalize-pages; touched knows lines of 4 KiB \
+                 pages only, and other exports have no pages"
+            );
+        }
         match args.what {
             Subject::Plan(launcher) => Self::plan(args, launcher),
             Subject::Matrix if args.thread.is_some() || args.object.is_some() => {
@@ -196,6 +226,9 @@ impl Export {
             Subject::Matrix => Self::matrix(args, family::load_saying(&args.input, args.process)?),
             Subject::Table(table) => {
                 Self::table(args, family::load_saying(&args.input, args.process)?, table)
+            }
+            Subject::NumalizePages => {
+                Self::numalize_pages(args, family::load_saying(&args.input, args.process)?)
             }
         }
     }
@@ -234,6 +267,10 @@ impl Export {
             bail!("--kind, --by and --slice choose what a matrix counts; export the table whole");
         }
         let mut profile = profile;
+        if matches!(table, ProfileTable::Pages | ProfileTable::Accesses | ProfileTable::Touched) {
+            has_pages(&profile)?;
+            profile.pages = larger_pages(&profile.pages, args.page_size);
+        }
         match (args.thread, args.object) {
             (None, None) => {}
             _ if table != ProfileTable::Flow => {
@@ -255,6 +292,17 @@ impl Export {
             Format::Json => Ok(Export::Table(profile.into(), table, TableFormat::Json)),
             _ => bail!("that format is for matrices; tables are written as csv or json"),
         }
+    }
+
+    fn numalize_pages(args: &Args, profile: Profile) -> anyhow::Result<Self> {
+        let others = args.kind.is_some() || args.slice.0.is_some() || args.by != GroupedBy::Thread;
+        if others || args.thread.is_some() || args.object.is_some() || args.format.is_some() {
+            bail!(
+                "numalize-pages has one form, of all threads and the whole run; it takes --page-size"
+            );
+        }
+        has_pages(&profile)?;
+        Ok(Export::NumalizePages(profile.into(), args.page_size))
     }
 
     fn matrix(args: &Args, profile: Profile) -> anyhow::Result<Self> {
@@ -304,6 +352,7 @@ impl Export {
         match self {
             Export::Matrix(grouped, kind, format) => write_matrix(grouped, *kind, *format, out),
             Export::Table(profile, table, format) => write_table(profile, *table, *format, out),
+            Export::NumalizePages(profile, size) => write_numalize_pages(profile, *size, out),
             Export::Plan(text) => out.write_all(text.as_bytes()),
             Export::Bytes(bytes) => out.write_all(bytes),
         }

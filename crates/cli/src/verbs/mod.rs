@@ -1,4 +1,5 @@
 //! The verbs, one file each: their arguments and what they wire together.
+pub mod auto;
 pub mod calibrate;
 pub mod completions;
 pub mod diff;
@@ -9,6 +10,7 @@ pub mod place;
 pub mod record;
 pub mod report;
 pub mod run;
+pub mod simulate;
 pub mod top;
 pub mod topo;
 pub mod tune;

@@ -1,5 +1,7 @@
 //! `threadtalk place`: matrix or profile and machine in, plan out; `text.rs` is what people read.
 
+mod data;
+mod same;
 mod text;
 
 use super::topo;
@@ -11,7 +13,10 @@ use crate::said::say;
 use crate::{family, input};
 use analysis::{Choice, MatrixKind};
 use anyhow::{Context, bail, ensure};
-use placement::{App, Effort, Placement, Plan, PolicyKind, Request, Tasks, lower_bound, place};
+use placement::{
+    App, DataPolicy, DataUse, Effort, Placement, Plan, PolicyKind, Request, Tasks, lower_bound,
+    place,
+};
 use profile::Profile;
 use report::Reliability;
 use std::path::{Path, PathBuf};
@@ -19,6 +24,8 @@ use topology::{Costs, Topology};
 use types::{CommMatrix, ThreadIdentity};
 
 /// Compute where each thread should run
+///
+/// From a profile with pages (record --pages), the plan says where data goes, too.
 ///
 /// With several inputs, each is an application, and all are placed together on one machine: no two
 /// threads share a core while another core is free. Applications that communicate more count more,
@@ -45,9 +52,19 @@ pub struct Args {
     /// [default: this one]
     #[arg(long, value_name = "MACHINE")]
     on: Option<String>,
-    /// Placement policy
-    #[arg(long, default_value = "locality", value_name = "POLICY", value_parser = one_of::<PolicyKind>())]
-    policy: PolicyKind,
+    /// Placement policy for threads
+    ///
+    /// Without it, threads and data are planned together where pages were recorded; elsewhere it is
+    /// locality.
+    #[arg(long, value_name = "POLICY", value_parser = one_of::<PolicyKind>())]
+    policy: Option<PolicyKind>,
+    /// Placement policy for data: which NUMA node each page goes to [default: auto, if pages were
+    /// recorded]
+    #[arg(long, value_name = "POLICY", value_parser = one_of::<DataPolicy>(), hide_short_help = true)]
+    data: Option<DataPolicy>,
+    /// The inputs are runs of one program: make one plan of them, if their pattern is the same
+    #[arg(long, hide_short_help = true)]
+    same_program: bool,
     /// Costs of communication: latency, complace, measured:FILE (from 'topo --measure -o FILE'), or
     /// a number for each branching level, from the root down (100,10)
     #[arg(long, default_value = "latency", value_name = "COSTS", value_parser = CostNames, hide_possible_values = true, allow_hyphen_values = true, hide_short_help = true)]
@@ -77,18 +94,35 @@ Examples:
 /// Runs the verb; returns the process's exit code.
 pub fn run(args: Args) -> anyhow::Result<i32> {
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    let request = Request { policy: args.policy, seed: args.seed, effort: args.effort, jobs };
-    let applications = read_inputs(&args.inputs, &args)?;
+    let policy = args.policy.unwrap_or_default();
+    let request = Request { policy, seed: args.seed, effort: args.effort, jobs };
+    let mut applications = read_inputs(&args.inputs, &args)?;
+    if args.same_program {
+        applications = vec![same::merge(applications, &args.inputs)?];
+    }
+    let data = data::wanted(&args, &applications)?;
     let machine = topo::machine(args.on.as_deref())?;
     let costs = topo::costs(&args.costs, &machine)?;
     let all: Vec<&Tasks> = applications.iter().map(|app| &app.tasks).collect();
     let tasks = Tasks::side_by_side(&all);
     let paths: Vec<String> = args.inputs.iter().map(|path| path.display().to_string()).collect();
-    let placement = place(&tasks, &machine, &costs, &request)
-        .with_context(|| format!("cannot place '{}'", paths.join("', '")))?;
+    let placed = match data {
+        Some(data) => {
+            data::joint(&applications[0], data, args.policy, (&machine, &costs), &request)
+        }
+        None => place(&tasks, &machine, &costs, &request).map(|placement| (placement, None)),
+    };
+    let (placement, plan_data) =
+        placed.with_context(|| format!("cannot place '{}'", paths.join("', '")))?;
     let bound = lower_bound(&tasks, &machine, &costs)?;
     let plan = plan(&placement, &machine, &costs, &applications);
     let plan = Plan { lower_bound: Some(bound), events: events(&applications), ..plan };
+    let plan = match (data, plan_data) {
+        (Some(data), Some(found)) => {
+            Plan { policy: data::threads(args.policy, data), ..plan }.with_data(found)
+        }
+        _ => plan,
+    };
     if let Some(path) = &args.output {
         plan.write(path, args.force)?;
     }
@@ -145,6 +179,8 @@ struct Application {
     events: String,
     /// That they hardly communicate, if so; never known of a bare matrix.
     quiet: Option<String>,
+    /// Who uses which page, if that was recorded.
+    usage: Option<DataUse>,
     /// How far the amounts can be trusted, if they were sampled.
     reliability: Option<Reliability>,
 }
@@ -175,6 +211,9 @@ fn read_input(path: &Path, args: &Args) -> anyhow::Result<Application> {
         let profile = family::load_saying(path, args.process)?;
         let choice = kind::choice(&profile, args.kind, None)
             .with_context(|| format!("cannot place '{}'", path.display()))?;
+        if let Some(note) = report::ran_apart(&profile) {
+            say(&format!("note: {}", report::sentence(&note)));
+        }
         return Ok(from_profile(&profile, choice));
     }
     if args.process.is_some() || args.kind.is_some() {
@@ -192,6 +231,7 @@ fn from_matrix(matrix: &CommMatrix) -> Application {
         names: Vec::new(),
         events: String::new(),
         quiet: None,
+        usage: None,
         reliability: None,
     }
 }
@@ -209,6 +249,8 @@ fn from_profile(profile: &Profile, choice: Choice) -> Application {
         names: profile.threads.iter().map(name).collect(),
         events: choice.kind().words(profile.meta.parameters.block_bytes),
         quiet: hardly_talk(profile),
+        // Bytes that threads share have no cost in time that could be added to that of memory.
+        usage: report::data_use(profile).filter(|_| !choice.kind().is_shared()),
         reliability: Reliability::of(profile, choice),
     }
 }

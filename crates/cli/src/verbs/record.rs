@@ -2,9 +2,12 @@
 //! keep its profile. Neighbour: `record/sampled.rs` samples.
 
 pub mod dial;
+mod kept_trace;
 pub mod sampled;
 
 use self::dial::{Budget, budget, duty, unkept};
+use self::kept_trace::KeptTrace;
+use super::simulate;
 use crate::family;
 use crate::output::OUTPUT;
 use crate::progress::{self, Later, Waiting};
@@ -15,7 +18,8 @@ use profile::schema::{PROCESSES_FOLDER, TOGETHER};
 use profile::{Counted, Meta, ProcessRow, Profile, Windows};
 use recorder::machine::Machine;
 use recorder::progress::{Look, Progress};
-use recorder::record::{Recording, record};
+use recorder::record::{Recording, Wishes, record};
+use recorder::reference::Following;
 use recorder::session::SessionOptions;
 use recorder::{RecorderError, Streams, Target};
 use std::ffi::OsString;
@@ -84,8 +88,19 @@ pub struct Args {
     #[arg(long, conflicts_with = "sample", help_heading = EXACT, hide_short_help = true)]
     no_code_cache: bool,
     /// Do not follow what the program allocates: the heap is then told as a whole
-    #[arg(long, conflicts_with = "sample", help_heading = EXACT, hide_short_help = true)]
+    #[arg(long, help_heading = WHAT, hide_short_help = true)]
     no_objects: bool,
+    /// Count who accesses which page of memory, how often, and who did so first
+    #[arg(long, conflicts_with_all = ["undirected", "sample"], help_heading = EXACT, hide_short_help = true)]
+    pages: bool,
+    /// Keep every memory access in the profile, for 'threadtalk simulate': slow
+    ///
+    /// Child processes are not recorded.
+    #[arg(long, conflicts_with_all = ["matrix", "undirected", "reference", "pages", "duty", "budget", "sample"], help_heading = EXACT, hide_short_help = true)]
+    trace: bool,
+    /// Most bytes that the accesses may take, like 4GiB; what comes after them is not kept
+    #[arg(long, value_name = "SIZE", default_value = "16GiB", value_parser = simulate::size, requires = "trace", help_heading = EXACT, hide_short_help = true)]
+    max_trace: u64,
     /// Sample: fast, with estimates instead of exact numbers
     #[arg(long, help_heading = SAMPLING)]
     sample: bool,
@@ -117,20 +132,20 @@ Example:
   threadtalk record -- ./app 4";
 
 /// What belongs to exact recordings only.
-const EXACT_ONLY: [&str; 8] =
-    ["exact", "duty", "block", "matrix", "undirected", "reference", "no_code_cache", "no_objects"];
+const EXACT_ONLY: [&str; 7] =
+    ["exact", "duty", "block", "matrix", "undirected", "reference", "no_code_cache"];
 
 impl Args {
     /// When accesses are observed; `None`: always.
     fn windows(&self) -> Option<Dial> {
-        if self.exact || self.undirected || self.reference {
+        if self.exact || self.undirected || self.reference || self.trace {
             return None;
         }
         Some(self.duty.map_or_else(|| Budget::dial(self.budget), Dial::Duty))
     }
 
     fn counted(&self) -> Counted {
-        match (self.matrix, self.undirected, self.reference) {
+        match (self.matrix, self.undirected, self.reference || self.trace) {
             (true, _, _) => Counted::Matrix,
             (_, true, _) => Counted::Undirected,
             (_, _, true) => Counted::Reference,
@@ -174,9 +189,10 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     let options = SessionOptions {
         counted: args.counted(),
         windows: args.windows(),
-        follow: !args.no_follow,
+        follow: !args.no_follow && !args.trace,
         code_cache: !args.no_code_cache,
         objects: !args.no_objects,
+        pages: args.pages,
         slice: args.slice.unwrap_or(Duration::from_millis(10)),
         ..SessionOptions::default()
     };
@@ -187,12 +203,18 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     }
     let show = |look: &Look| say(&progress::recording(look));
     let progress = args.progress.map(|every| Progress { every, tell: &show });
-    let recorded = record_here(&target, args.block, options, Streams::Inherited, progress);
+    let mut trace = args.trace.then(|| KeptTrace::beside(&path, args.max_trace)).transpose()?;
+    let following = trace.as_mut().map_or_else(Following::default, KeptTrace::following);
+    let wishes = Wishes { progress, following };
+    let recorded = record_here(&target, args.block, options, Streams::Inherited, wishes);
     let recording = match recorded {
         Ok(recording) => recording,
         Err(error) => return Ok(refuse(&error)),
     };
     save(&recording, &path, args.force)?;
+    if let Some(trace) = trace {
+        trace.keep(&recording, &path)?;
+    }
     tell(&recording.profile, &path);
     if let Some(note) = &recording.note {
         say(&format!("note: {}", report::sentence(note)));
@@ -215,14 +237,15 @@ pub fn check_output(path: &Path, force: bool) -> anyhow::Result<()> {
 /// Records on this machine, in blocks of its cache lines unless told otherwise. The environment may
 /// hold settings for benchmarks and tests of the engine: `THREADTALK_DISABLE` (bit set of
 /// optimisations to switch off), `THREADTALK_COUNT=0` (translate only), `THREADTALK_CHILDREN` (most
-/// child processes that are recorded) and `THREADTALK_CACHE_KIB` (translated code after which the
-/// code cache is full).
+/// child processes that are recorded), `THREADTALK_CACHE_KIB` (translated code after which the code
+/// cache is full) and `THREADTALK_SWITCH_US` (length of each phase of windows, whatever the
+/// budget).
 pub fn record_here(
     target: &Target,
     block: Option<u64>,
     mut options: SessionOptions,
     streams: Streams,
-    progress: Option<Progress<'_>>,
+    wishes: Wishes<'_>,
 ) -> Result<Recording, RecorderError> {
     // A machine that hwloc and /sys say nothing about can still be recorded on.
     let machine = Machine::here(options.code_cache);
@@ -230,6 +253,7 @@ pub fn record_here(
     let setting = |name| std::env::var(name).ok().and_then(|value| value.parse::<u32>().ok());
     options.disable = setting("THREADTALK_DISABLE").unwrap_or(0);
     options.cache_kib = setting("THREADTALK_CACHE_KIB").unwrap_or(0);
+    options.switch_us = setting("THREADTALK_SWITCH_US").unwrap_or(0);
     if let Some(children) = setting("THREADTALK_CHILDREN") {
         options.children = children;
     }
@@ -237,7 +261,7 @@ pub fn record_here(
         options.counted = Counted::Translate;
     }
     let making = Later::new("making the profile");
-    record(target, options, machine.xml, streams, progress, &|| making.begin())
+    record(target, options, machine.xml, streams, wishes, &|| making.begin())
 }
 
 /// Saves the profile with those of child processes; a failure names the program's status, which is

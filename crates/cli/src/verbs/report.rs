@@ -1,13 +1,14 @@
 //! `threadtalk report`: what a profile says, in the terminal, as JSON or as a page.
 
-use crate::choice::CostNames;
+use crate::choice::{CostNames, one_of};
 use crate::family;
 use crate::output::{OUTPUT, Output, print};
+use analysis::PageSize;
 use anyhow::Context;
 use clap::ArgGroup;
 use placement::Plan;
 use profile::{Note, Profile};
-use report::{Changes, CompareError, Findings, Setting, TextStyle};
+use report::{Changes, CompareError, Findings, MemoryUse, Setting, TextStyle};
 use std::path::{Path, PathBuf};
 use topology::{CostModel, Topology};
 
@@ -46,6 +47,9 @@ pub struct Args {
     /// Application whose profile this is, by name or number, if the plan is for several
     #[arg(long, requires = "plan", value_name = "APP", help_heading = PLACEMENT, hide_short_help = true)]
     app: Option<String>,
+    /// Size of the pages that the metrics of memory are about
+    #[arg(hide_short_help = true, long, default_value = "4KiB", value_parser = one_of::<PageSize>())]
+    page_size: PageSize,
     /// Machine to place on: hwloc XML file, or a description like 'pack:2 core:8 pu:2'
     /// [default: the recorded one]
     #[arg(long, value_name = "MACHINE", help_heading = PLACEMENT)]
@@ -87,6 +91,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         _ => 10,
     });
     let mut findings = findings(&profile, &setting, lines)?;
+    findings.memory = MemoryUse::of(&profile, &setting, args.page_size);
     if let Some(path) = &args.before {
         findings.changes = Some(changes(path, &profile)?);
     }
@@ -102,7 +107,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         None => Output::stdout(),
     };
     let text = if args.html.is_some() {
-        report::page(&findings, &profile)
+        report::page(&findings, &profile, &setting)
     } else if args.json {
         serde_json::to_string_pretty(&findings)? + "\n"
     } else {

@@ -1,22 +1,26 @@
-//! `threadtalk run`: start a program with every thread where a plan puts it, and show what is in
-//! force.
+//! `threadtalk run`: start a program with every thread, and all data, where a plan puts it, and
+//! show what is in force. `data.rs` tells of data.
+
+mod data;
 
 use super::topo;
 use crate::output::{OUTPUT, Output};
 use crate::said::{refuse, say, say_more, several};
 use anyhow::Context;
 use placement::Plan;
-use recorder::launch::{Binding, LaunchReport, Outcome, Via, check_plan, launch};
+use recorder::data::Sight;
+use recorder::launch::{Binding, How, LaunchReport, Outcome, Via, check_plan, launch};
 use recorder::{Streams, Target};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// Threads outside the plan, or missing, that are named one by one.
 const NAMED: usize = 8;
 
-/// Start a program with every thread where a plan puts it
+/// Start a program with threads and data where a plan puts them
 #[derive(clap::Args)]
 pub struct Args {
     /// The plan, from 'threadtalk place -o PLAN' or 'threadtalk tune -o PLAN'
@@ -28,10 +32,16 @@ pub struct Args {
     /// Who binds the threads
     #[arg(long, value_enum, default_value = "threadtalk", value_name = "WHO")]
     via: Who,
-    /// Print nothing unless a thread ran elsewhere than planned
+    /// What of the plan is applied
+    #[arg(long, value_enum, default_value = "all", value_name = "WHAT")]
+    apply: What,
+    /// Say every so often where data is while the program runs, like 10s
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, hide_short_help = true)]
+    data_every: Option<Duration>,
+    /// Print nothing unless threads or data were elsewhere than planned
     #[arg(short, long, help_heading = OUTPUT)]
     quiet: bool,
-    /// Write the bindings that were in force to this file, as JSON
+    /// Write what was in force, of threads and data, to this file, as JSON
     #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
     output: Option<PathBuf>,
     /// Replace the file if it exists
@@ -51,6 +61,17 @@ enum Who {
     Omp,
 }
 
+/// What of a plan is applied.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum What {
+    /// Threads and data
+    All,
+    /// Threads only
+    Threads,
+    /// Data only
+    Data,
+}
+
 /// Runs the verb; returns the process's exit code.
 pub fn run(args: Args) -> anyhow::Result<i32> {
     let plan = Plan::read(&args.plan)?.of_app(args.app.as_deref())?;
@@ -65,14 +86,27 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         Who::Threadtalk => Via::Shim,
         Who::Omp => Via::OpenMp,
     };
-    let launched =
-        check_plan(&plan, &machine).and_then(|()| launch(&target, &plan, via, Streams::Inherited));
+    let how = How {
+        via,
+        threads: args.apply != What::Data,
+        data: args.apply != What::Threads,
+        every: args.data_every,
+    };
+    let began = Instant::now();
+    let seen = |sights: Vec<Sight>| data::tell_while_running(began.elapsed(), &sights);
+    let launched = check_plan(&plan, &machine)
+        .and_then(|()| launch(&target, &plan, &how, Streams::Inherited, seen));
     let report = match launched {
         Ok(report) => report,
         Err(error) => return Ok(refuse(&error)),
     };
     if !args.quiet || !report.as_planned() {
-        tell(&report);
+        if how.threads && (!report.bindings.is_empty() || report.inactive.is_some()) {
+            tell(&report);
+        }
+        if let Some(found) = &report.data {
+            data::tell(found);
+        }
     }
     if let Some(mut file) = file {
         let name = file.name();
@@ -238,6 +272,7 @@ fn json(report: &LaunchReport) -> serde_json::Value {
         "bindings": bindings,
         "unplanned_threads": report.unplanned_count,
         "unplanned": unplanned,
+        "data": report.data.as_ref().map(data::json),
     })
 }
 
@@ -246,7 +281,6 @@ mod tests {
     use super::*;
     use recorder::launch::Unplanned;
     use recorder::{Ended, Ending};
-    use std::time::Duration;
 
     fn report(outcomes: &[(Outcome, &[usize])]) -> LaunchReport {
         let bindings = outcomes
@@ -269,6 +303,7 @@ mod tests {
             unplanned_count: 0,
             via: Via::Shim,
             inactive: None,
+            data: None,
         }
     }
 

@@ -89,6 +89,8 @@ pub fn run(mut args: Args) -> anyhow::Result<i32> {
         slice: Duration::ZERO,
         follow: true,
         duration: args.how.duration,
+        // Its view names no objects.
+        objects: false,
         cached: true,
     };
     let pictured = args.batch.is_none() && io::stdout().is_terminal() && io::stdin().is_terminal();

@@ -1,6 +1,8 @@
-//! `threadtalk topo`: the machine as the tool sees it; `measure.rs` measures it.
+//! `threadtalk topo`: the machine as the tool sees it; `measure.rs` measures it, `nodes.rs` shows
+//! distances.
 
 mod measure;
+mod nodes;
 
 use crate::choice::CostNames;
 use crate::output::{OUTPUT, Output};
@@ -22,8 +24,9 @@ pub struct Args {
     /// a number for each branching level, from the root down (100,10)
     #[arg(long, default_value = "latency", value_name = "COSTS", value_parser = CostNames, hide_possible_values = true, allow_hyphen_values = true)]
     costs: String,
-    /// Measure how long a cache-line transfer takes between PUs, and show where that differs from
-    /// what the firmware says; the machine should be idle
+    /// Measure how long a cache-line transfer takes between PUs, and latency and bandwidth between
+    /// memory nodes, and show where that differs from what the firmware says; the machine should be
+    /// idle
     #[arg(long, conflicts_with = "on")]
     measure: bool,
     /// Maximum number of PU pairs to measure [default: 8128, all pairs of 128 PUs]
@@ -114,6 +117,7 @@ fn as_text(machine: &Topology, costs: &Costs) -> String {
     let (allowed, all) = (machine.allowed(), machine.pus.len());
     let _ = writeln!(out, "\nallowed PUs   P# {allowed} ({} of {all})", allowed.len());
     let _ = writeln!(out, "cache line    {} bytes", machine.line_bytes());
+    out.push_str(&nodes::text(machine));
     let _ = writeln!(out, "cost of communication ({})", costs.name);
     let levels = Hierarchy::new(machine).levels;
     if levels.is_empty() {
@@ -235,6 +239,7 @@ fn as_json(machine: &Topology, costs: &Costs) -> Value {
         "costs": { "model": costs.name, "unit": costs.unit, "levels": levels },
         "pus": pus,
         "numa_nodes": nodes,
+        "numa_distances": nodes::json(machine),
         "tree": object_json(machine, ObjectId(0)),
     })
 }

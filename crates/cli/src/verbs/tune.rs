@@ -1,13 +1,13 @@
 //! `threadtalk tune`: record a program, place it, and measure whether that helps.
 //!
 //! `plans.rs` computes the candidates, `worth.rs` says when none is worth timing, `elsewhere.rs`
-//! when another process is the one to tune; `measure.rs` runs the program unplaced and placed in
-//! turn, `statistics.rs` says what the times mean, `summary.rs` prints it.
+//! when another process is the one to tune; `measure.rs` runs the program unplaced and placed,
+//! `compare.rs` does so until it is clear which is faster, `summary.rs` prints it.
 
+mod compare;
 mod elsewhere;
 mod measure;
 mod plans;
-mod statistics;
 mod summary;
 pub mod worth;
 
@@ -18,23 +18,28 @@ use crate::output::OUTPUT;
 use crate::progress::Steps;
 use crate::said::{refuse, say};
 use analysis::Choice;
+use compare::{Limits, Verdict, compare};
 use measure::{Runner, Stop};
 use placement::{Plan, PolicyKind};
 use profile::{Counted, Profile};
 use recorder::child::stdin_offset;
+use recorder::record::Wishes;
 use recorder::session::SessionOptions;
 use recorder::{Ending, Streams, Target};
 use report::Reliability;
-use statistics::Verdict;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use summary::Summary;
+use topology::{Costs, Topology};
 
 /// Measure whether placement makes a program faster
 ///
 /// Records the program as 'record' does, places its threads, and compares placed with unplaced
 /// runs.
+///
+/// Where there are several NUMA nodes, data is planned, too: threads and data, threads only, and
+/// data only are compared.
 ///
 /// Placement does not matter where threads hardly communicate, where all pairs communicate alike,
 /// or where all CPUs are equally near. Then tune says so and times nothing, unless --policy is
@@ -45,14 +50,18 @@ use summary::Summary;
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  threadtalk tune -- ./app 4")]
 pub struct Args {
-    /// Pairs of an unplaced and a placed run [default: 5 to 15]
+    /// Longest time for comparing, like 30s
     ///
-    /// The shorter the runs, the more pairs by default.
+    /// Runs go on until it is clear which are faster, or that they differ by less than 1 %. At
+    /// least three runs of each are compared.
+    #[arg(long, default_value = "2m", value_name = "TIME", value_parser = humantime::parse_duration)]
+    time: Duration,
+    /// Most runs of each [default: as many as it takes]
     #[arg(long, value_name = "N")]
     runs: Option<usize>,
     /// Placement policy [default: locality, or the fastest of several]
     ///
-    /// By default, locality, compact and scatter are tried where runs are short.
+    /// By default, locality, compact and scatter are compared where runs are short.
     #[arg(long, value_name = "POLICY", value_parser = one_of::<PolicyKind>())]
     policy: Option<PolicyKind>,
     /// Costs of communication: latency, complace, measured:FILE (from 'topo --measure -o FILE'), or
@@ -89,7 +98,9 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     let timed = Streams::Discarded { input_from: input_from.unwrap_or(0) };
     let streams = if args.json { timed } else { Streams::Inherited };
     say("recording (the program's output follows; that of the timed runs is discarded)");
-    let recording = match record::record_here(&target, None, options(policy), streams, None) {
+    let several_nodes = plans::has_several_nodes(&machine, &costs);
+    let options = options(policy, several_nodes);
+    let recording = match record::record_here(&target, None, options, streams, Wishes::default()) {
         Ok(recording) => recording,
         Err(error) => return Ok(refuse(&error)),
     };
@@ -104,6 +115,20 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     let profile = told(&recording.profile);
     let mut summary = Summary::new(&args.command, profile, &profile_path);
     let elsewhere = elsewhere::who_talks(profile, &profile_path);
+    if !several_nodes {
+        summary.one_node();
+    }
+    let joint = match elsewhere.is_some() {
+        true => Vec::new(),
+        false => joint_plans(profile, &machine, &costs, policy)?,
+    };
+    let runner = || {
+        let (own_input, runs) = (input_from.is_some(), Steps::new("runs"));
+        Runner { target: &target, streams: timed, own_input, runs }
+    };
+    if !joint.is_empty() {
+        return finish(&args, runner(), &joint, &plan_path, summary);
+    }
     if let Some(reason) = plans::why_not(profile, &machine) {
         match elsewhere.filter(|_| machine.allowed_pus() > 1) {
             Some(who) => summary.elsewhere(&who),
@@ -122,21 +147,47 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         summary.not_worth(&not_worth);
         return summary.print(args.json);
     }
-    let (own_input, runs) = (input_from.is_some(), Steps::new("runs"));
-    let runner = Runner { target: &target, streams: timed, own_input, runs };
-    let compared = compare(&runner, &candidates, args.runs);
+    finish(&args, runner(), &candidates, &plan_path, summary)
+}
+
+/// The joint plan and its parts, if there is one whose data can be placed here.
+fn joint_plans(
+    profile: &Profile,
+    machine: &Topology,
+    costs: &Costs,
+    policy: Option<PolicyKind>,
+) -> anyhow::Result<Vec<Plan>> {
+    let joint = plans::with_data(profile, machine, costs, policy)?;
+    let data = joint.first().and_then(|plan| plan.data.as_ref());
+    if let Some(reason) = data.and_then(recorder::data::why_not) {
+        say(&format!("note: the plan's data is left out: {reason}"));
+        return Ok(Vec::new());
+    }
+    Ok(joint)
+}
+
+/// Compares the candidates, keeps the plan that wins, and prints the result.
+fn finish(
+    args: &Args,
+    runner: Runner<'_>,
+    candidates: &[Plan],
+    plan_path: &Path,
+    mut summary: Summary,
+) -> anyhow::Result<i32> {
+    let limits = Limits { time: args.time, rounds: args.runs };
+    let compared = compare(&runner, candidates, limits);
     drop(runner); // Its line makes room for the result.
     let (plan, verdict) = match compared {
         Ok(compared) => compared,
         Err(Stop::Interrupted { signal }) => {
-            candidates[0].write(&plan_path, args.force)?;
+            candidates[0].write(plan_path, args.force)?;
             let plan = plan_path.display();
             say(&format!("interrupted; the plan so far, not compared, is in {plan}"));
             return Ok(128 + signal);
         }
         Err(Stop::Failed(error)) => return Err(error),
     };
-    let kept = keep(plan, &verdict, &plan_path, args.force)?;
+    let kept = keep(plan, &verdict, plan_path, args.force)?;
     summary.compared(plan, verdict, kept);
     summary.print(args.json)
 }
@@ -152,7 +203,10 @@ fn told(profile: &Profile) -> &Profile {
 
 /// Refuses arguments that leave nothing to compare.
 fn check(args: &Args) -> anyhow::Result<()> {
-    anyhow::ensure!(args.runs != Some(0) && args.runs != Some(1), "--runs needs 2 pairs or more");
+    anyhow::ensure!(
+        args.runs.is_none_or(|runs| runs >= 3),
+        "--runs needs 3 or more: fewer runs decide nothing"
+    );
     anyhow::ensure!(
         args.policy != Some(PolicyKind::Os),
         "--policy os binds no thread, so there is nothing to compare; name another policy"
@@ -189,30 +243,15 @@ fn keep<'p>(
 }
 
 /// What is recorded. A placement needs the matrix only; `detloc` also asks when threads
-/// communicate.
-fn options(policy: Option<PolicyKind>) -> SessionOptions {
+/// communicate. Where it matters where data lies, pages are recorded, and what allocated them.
+fn options(policy: Option<PolicyKind>, several_nodes: bool) -> SessionOptions {
     let usual = SessionOptions::default();
+    if several_nodes {
+        return SessionOptions { counted: Counted::Detail, pages: true, ..usual };
+    }
     let slice = if policy == Some(PolicyKind::Detloc) { usual.slice } else { Duration::ZERO };
     let windows = Some(Budget::dial(None));
     SessionOptions { counted: Counted::Matrix, windows, slice, ..usual }
-}
-
-/// Chooses the fastest candidate, then compares it with unplaced runs on fresh measurements.
-fn compare<'p>(
-    runner: &Runner<'_>,
-    candidates: &'p [Plan],
-    pairs: Option<usize>,
-) -> Result<(&'p Plan, Verdict), Stop> {
-    let first = runner.unplaced()?;
-    let pairs = pairs.unwrap_or_else(|| measure::pair_count(first));
-    runner.runs.plan(measure::trials(candidates, first) + 2 * pairs);
-    let plan = &candidates[measure::fastest(runner, candidates, first)?];
-    runner.runs.say(&format!(
-        "comparing: {pairs} pairs of an unplaced and a placed run ({})",
-        plan.policy
-    ));
-    let times = measure::pairs(runner, plan, pairs)?;
-    Ok((plan, Verdict::of(&times)))
 }
 
 /// `x.plan.json` and `x.json` have their profile in `x.tt`.

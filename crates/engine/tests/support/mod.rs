@@ -8,6 +8,7 @@
 
 pub mod calls;
 pub mod ending;
+mod engines;
 mod host;
 pub mod listing;
 pub mod programs;
@@ -68,6 +69,9 @@ pub struct Machine {
     /// Pretend that another thread stays in the block that is entered first, or that some stay in
     /// every block that is entered.
     pub held: Held,
+    /// There is a second engine, which only counts. Both bytes that are polled are this; if they
+    /// are set, the thread changes between the engines each time that it comes to the dispatcher.
+    pub polls: Option<bool>,
     /// Of the last run: blocks translated, sites that know their targets, flushes, and bytes in the
     /// cache at its end.
     pub guards: Cell<u64>,
@@ -79,6 +83,9 @@ pub struct Machine {
 
 struct Running {
     engine: Engine,
+    /// The one that only counts, and whether the thread changes between both.
+    light: Option<Engine>,
+    changes: bool,
     changing: bool,
     flush_every: u64,
     hold: Held,
@@ -141,16 +148,17 @@ impl Machine {
         options.site_samples = 1;
         let code = map_between_guards(CODE_BYTES);
         let count = TABLE_BYTES / indirect::BYTES as usize;
-        let tables = Tables { base: low as i32, count };
+        let tables = Tables { base: low as i32, first: 0, count };
         let hint = GRANTS.fetch_add(2 * grants::BYTES, Ordering::Relaxed);
         let gs = map(hint, BELOW + grants::BYTES as usize, 0) + BELOW as u64;
         let [blocks, flushes, bytes] = [const { Cell::new(0) }; 3];
         let guards = Cell::new(0);
         let (flush_every, held) = (0, Held::Nothing);
-        let changing = false;
+        let (changing, polls) = (false, None);
         #[rustfmt::skip]
         let machine = Machine {
-            code, gs, options, changing, flush_every, held, guards, blocks, flushes, bytes, tables,
+            code, gs, options, changing, flush_every, held, polls, guards, blocks, flushes, bytes,
+            tables,
         };
         machine
     }
@@ -216,7 +224,7 @@ impl Machine {
         // Far from the code, whose surroundings the cache needs.
         let shadow = map(SHADOW, SHADOW_BYTES, 0);
         let code = self.code..self.code + CODE_BYTES as u64;
-        let mut engine = Engine::new(self.options, stubs, self.tables);
+        let (mut engine, light) = self.engines(stubs);
         let changing = self.changing;
         let mut host = TestHost { code: code.clone(), changing, held: Vec::new() };
         // SAFETY: the program is about to run.
@@ -249,6 +257,8 @@ impl Machine {
         let (options, taken) = (self.options, BTreeMap::new());
         let running = Running {
             engine,
+            light,
+            changes: self.polls == Some(true),
             changing: self.changing,
             flush_every: self.flush_every,
             hold: self.held,
@@ -319,6 +329,9 @@ extern "C" fn tt_test_dispatch(link: i64, target: u64) -> u64 {
             host.held.push(running.entered);
             running.engine.flush(&mut host);
             host.held.pop();
+        }
+        if running.changes {
+            return running.change(link, target, &mut host);
         }
         // SAFETY: the program is about to execute the target.
         let (target, resolved) = unsafe {

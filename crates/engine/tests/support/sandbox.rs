@@ -195,8 +195,8 @@ impl Machine {
             let mut registers = Registers { general: state.general, flags: state.flags, pc };
             RUNNING.with(|r| {
                 let r = r.borrow();
-                let engine = &r.as_ref().expect("running").engine;
-                let inside = engine.recover(&mut registers, &|offset| self.slot(offset));
+                let running = r.as_ref().expect("running");
+                let inside = running.recover(&mut registers, &|offset| self.slot(offset));
                 // Outside the cache runs only what could not be translated: all is as it should be.
                 inside.unwrap_or(());
             });

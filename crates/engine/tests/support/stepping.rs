@@ -148,7 +148,7 @@ pub fn on_step(context: &mut libc::ucontext_t) {
             running
                 .borrow()
                 .as_ref()
-                .is_some_and(|running| running.engine.recover(&mut registers, &slot).is_some())
+                .is_some_and(|running| running.recover(&mut registers, &slot).is_some())
         });
         if !in_cache && !ends && sandbox::is_harness(pc) {
             return;

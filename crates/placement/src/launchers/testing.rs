@@ -15,6 +15,7 @@ pub fn plan_of(pus: &[u32]) -> Plan {
         lower_bound: None,
         levels: Vec::new(),
         apps: Vec::new(),
+        data: None,
         slots: (0..).zip(pus).map(slot).collect(),
         machine: "a\nmachine".into(),
         machine_pus: 1000,

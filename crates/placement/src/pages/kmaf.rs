@@ -9,13 +9,30 @@
 
 use crate::pages::interleave;
 
-/// The limits of exclusivity, 0 to 1.
+/// Exclusivity that counts as local, and interleaved pages' over the number of nodes (table 7.3).
+const MIN_LOCALITY: f64 = 0.8;
+const MAX_BALANCE: f64 = 1.5;
+/// Factor of the locality filter (7.5).
+const FILTER: f64 = 2.0;
+
+/// When kMAF moves a page.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct KmafLimits {
-    /// Above: locality.
+    /// Exclusivity (0 to 1) above which locality decides.
     pub min_locality: f64,
-    /// Below: balance.
+    /// Exclusivity below which balance decides.
     pub max_balance: f64,
+    /// How many times as many accesses as any other node (one more than it had) the busiest node
+    /// must have.
+    pub filter: f64,
+}
+
+impl KmafLimits {
+    /// Those of table 7.3, for a machine with this many nodes.
+    pub fn of(nodes: usize) -> Self {
+        let max_balance = MAX_BALANCE / nodes.max(1) as f64;
+        Self { min_locality: MIN_LOCALITY, max_balance, filter: FILTER }
+    }
 }
 
 /// What decides where a page should be.
@@ -67,17 +84,12 @@ impl KmafPage {
     /// When there is no such node.
     pub fn access(&mut self, node: usize, limits: KmafLimits) -> (KmafPolicy, KmafAction) {
         self.vector[node] = self.vector[node].saturating_add(1);
-        if self.node.is_none() {
+        let Some(here) = self.node else {
             self.node = Some(node);
             return (KmafPolicy::FirstTouch, KmafAction::Allocate(node));
-        }
-        let policy = self.policy(limits);
-        let wanted = match policy {
-            KmafPolicy::Locality => self.settled(),
-            KmafPolicy::Balance => self.balanced(),
-            KmafPolicy::FirstTouch | KmafPolicy::None => None,
         };
-        match wanted.filter(|wanted| Some(*wanted) != self.node) {
+        let (policy, wanted) = kmaf_judge(self.number, &self.vector, limits);
+        match wanted.filter(|wanted| *wanted != here) {
             Some(wanted) => {
                 self.node = Some(wanted);
                 (policy, KmafAction::Migrate(wanted))
@@ -93,33 +105,37 @@ impl KmafPage {
 
     /// The sampled exclusivity (7.3); 0 before the first access.
     pub fn exclusivity(&self) -> f64 {
-        let all: u128 = self.vector.iter().map(|&count| u128::from(count)).sum();
-        let most = self.vector.iter().max().copied().unwrap_or(0);
-        if all == 0 { 0.0 } else { most as f64 / all as f64 }
+        exclusivity(&self.vector)
     }
+}
 
-    /// 7.4.
-    fn policy(&self, limits: KmafLimits) -> KmafPolicy {
-        match self.exclusivity() {
-            share if share > limits.min_locality => KmafPolicy::Locality,
-            share if share < limits.max_balance => KmafPolicy::Balance,
-            _ => KmafPolicy::None,
-        }
+/// Which policy a page falls under, and the node where it should be; `None`: where it is. `vector`
+/// are the accesses from each node, `number` is the page's address divided by its size.
+pub fn kmaf_judge(number: u64, vector: &[u64], limits: KmafLimits) -> (KmafPolicy, Option<usize>) {
+    match exclusivity(vector) {
+        share if share > limits.min_locality => (KmafPolicy::Locality, settled(vector, limits)),
+        share if share < limits.max_balance => (KmafPolicy::Balance, balanced(number, vector)),
+        _ => (KmafPolicy::None, None),
     }
+}
 
-    /// 7.5 and 7.6: the node that clearly accesses the page most.
-    fn settled(&self) -> Option<usize> {
-        let busiest = (0..self.vector.len()).max_by_key(|&node| self.vector[node])?;
-        let others = (0..self.vector.len()).filter(|&node| node != busiest);
-        let second = others.map(|node| self.vector[node]).max().unwrap_or(0);
-        let enough = u128::from(self.vector[busiest]) >= 2 * (u128::from(second) + 1);
-        enough.then_some(busiest)
-    }
+/// 7.3.
+fn exclusivity(vector: &[u64]) -> f64 {
+    let all: u128 = vector.iter().map(|&count| u128::from(count)).sum();
+    let most = vector.iter().max().copied().unwrap_or(0);
+    if all == 0 { 0.0 } else { most as f64 / all as f64 }
+}
 
-    /// 7.7 and 7.8: the interleaved node, once there are enough accesses to judge.
-    fn balanced(&self) -> Option<usize> {
-        let all: u128 = self.vector.iter().map(|&count| u128::from(count)).sum();
-        let nodes = self.vector.len();
-        (all > nodes as u128).then(|| interleave::node(self.number, nodes))
-    }
+/// 7.5 and 7.6: the node that clearly accesses the page most.
+fn settled(vector: &[u64], limits: KmafLimits) -> Option<usize> {
+    let busiest = (0..vector.len()).max_by_key(|&node| vector[node])?;
+    let others = (0..vector.len()).filter(|&node| node != busiest);
+    let second = others.map(|node| vector[node]).max().unwrap_or(0);
+    (vector[busiest] as f64 >= limits.filter * (second as f64 + 1.0)).then_some(busiest)
+}
+
+/// 7.7 and 7.8: the interleaved node, once there are enough accesses to judge.
+fn balanced(number: u64, vector: &[u64]) -> Option<usize> {
+    let all: u128 = vector.iter().map(|&count| u128::from(count)).sum();
+    (all > vector.len() as u128).then(|| interleave::node(number, vector.len()))
 }

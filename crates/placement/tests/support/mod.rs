@@ -1,6 +1,8 @@
 //! Graphs, machines and prices for the tests of placement.
 #![allow(dead_code)] // Each test program uses its own part.
 
+pub mod kernels;
+
 use placement::{Placement, PolicyKind, Request, Tasks, place};
 use std::path::Path;
 use topology::{CostModel, Costs, ObjectKind, Topology};

@@ -44,9 +44,10 @@ fn edit_meta(path: &Path, edit: impl FnOnce(&mut serde_json::Value)) {
 fn a_profile_comes_back_equal() {
     let (folder, path) = saved();
     assert_eq!(Profile::load(&path).unwrap(), sample());
-    let files = "activity.parquet blocks.parquet calls.parquet comm.parquet events.parquet \
-                 fields.parquet flow.parquet lines.parquet objects.parquet profile.json running.parquet \
-                 sites.parquet slices.parquet threads.parquet";
+    let files = "accesses.parquet activity.parquet blocks.parquet calls.parquet comm.parquet \
+                 events.parquet fields.parquet flow.parquet lines.parquet objects.parquet pages.parquet \
+                 profile.json running.parquet sites.parquet slices.parquet threads.parquet \
+                 touched.parquet";
     assert_eq!(names(&path).join(" "), files);
     assert_eq!(names(folder.path()), ["app.tt"]);
 }
@@ -156,7 +157,7 @@ fn save_older(path: &Path, version: u32, profile: &Profile) {
 
 /// Versions before 6 had none.
 fn forget_blocks(profile: &mut Profile) {
-    (profile.blocks, profile.fields) = Default::default();
+    (profile.blocks, profile.fields, profile.pages) = Default::default();
     for object in &mut profile.objects {
         (object.element, object.stride) = Default::default();
     }
@@ -230,6 +231,28 @@ fn a_folder_of_version_4_reads_without_places() {
         meta.as_object_mut().unwrap().remove("own_time");
     });
     forget_objects(&mut expected);
+    assert_eq!(Profile::load(&path).unwrap(), expected);
+}
+
+/// Version 7 did not know from which nodes samples came.
+#[test]
+fn a_folder_of_version_7_reads_without_nodes_of_samples() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("old.tt");
+    let mut expected = sample();
+    expected.save(&path, false).unwrap();
+    let mut columns = crate::rows::pages::access_columns(&expected.pages.accesses);
+    columns.truncate(ACCESSES_V7.columns.len());
+    let file = path.join(ACCESSES_V7.file_name());
+    fs::remove_file(&file).unwrap();
+    let entry = write_table(&file, &path, &ACCESSES_V7, &columns).unwrap();
+    edit_meta(&path, |meta| {
+        meta["schema_version"] = 7.into();
+        meta["tables"]["accesses"] = serde_json::to_value(&entry).unwrap();
+    });
+    for row in &mut expected.pages.accesses {
+        (row.node, row.seen) = (None, None);
+    }
     assert_eq!(Profile::load(&path).unwrap(), expected);
 }
 
@@ -357,12 +380,12 @@ fn missing_parts_are_named() {
 fn a_newer_schema_is_refused_politely() {
     let (_folder, path) = saved();
     edit_meta(&path, |meta| {
-        *meta = serde_json::json!({"schema_version": 7, "tool": "threadtalk 3.0.0"});
+        *meta = serde_json::json!({"schema_version": 9, "tool": "threadtalk 3.0.0"});
     });
     assert_eq!(
         load_error(&path),
-        "app.tt was written by threadtalk 3.0.0 in schema 7, and this version of threadtalk \
-         reads up to schema 6; update threadtalk to read it"
+        "app.tt was written by threadtalk 3.0.0 in schema 9, and this version of threadtalk \
+         reads up to schema 8; update threadtalk to read it"
     );
 }
 

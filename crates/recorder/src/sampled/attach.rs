@@ -43,7 +43,7 @@ pub(super) fn watched(
     settings.processes = options.follow;
     let (started, accesses) = (SystemTime::now(), prepare(options));
     let sampler = Sampler::attach(pids, &settings)?;
-    let mut follower = Follower::new(options, None, accesses);
+    let mut follower = Follower::new(options, None, None, accesses);
     pids.iter().for_each(|&pid| follower.found(pid));
     let command = crate::sampled::process::command(pids[0]);
     let deadline = options.duration.map(|duration| Instant::now() + duration);

@@ -6,10 +6,11 @@ use crate::child::{Ended, Ending};
 use crate::collect::{host, how_it_ended};
 use crate::counts;
 use crate::known_names;
-use crate::objects::{self, Allocated, Objects};
+use crate::objects::{self, Allocated, Objects, RawBlock};
 use crate::places::{Places, file_name, start_routine};
 use crate::processes::short_name;
 use crate::sampled::follow::Followed;
+use crate::sampled::heap::{HeapOf, Life};
 use crate::sampled::process::{Process, Thread};
 use crate::sampled::scale::Scale;
 use crate::sampled::watching;
@@ -18,10 +19,11 @@ use crate::session::{RawModule, RawThread};
 use crate::signals::{self, signal_name};
 use profile::schema::PROCESSES_FOLDER;
 use profile::{
-    Basis, CommRow, Counted, Detector, EventRow, FlowRow, Meta, Mode, Note, Parameters, ProcessRow,
-    Profile, SCHEMA_VERSION, Sampled, Sampling, SiteRow, ThreadRow, Totals,
+    Basis, CommRow, Counted, Detector, EventRow, FlowRow, HeapUnnamed, Meta, Mode, Note,
+    PageTables, Parameters, ProcessRow, Profile, SCHEMA_VERSION, Sampled, Sampling, SiteRow,
+    ThreadRow, Totals,
 };
-use sampling::{BLOCK_BYTES, Cell, Estimator, Hit, Sum};
+use sampling::{BLOCK_BYTES, Cell, Estimator, Hit, Stream, Sum};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime};
@@ -128,12 +130,14 @@ impl Maker<'_> {
         let (events, addresses) = self.events(process);
         let mut profile = Profile::new(self.meta(number, &threads, &comm), threads, comm);
         let last = slice_rows.len() as u32 - 1;
+        let slice_in = |slice: u32| slice.saturating_sub(first).min(last);
         let slice_at = |ns| {
             let (slice, _) = slices.rows(ns, ns);
-            slice.saturating_sub(first).min(last)
+            slice_in(slice)
         };
         profile.running = process.ran.rows(profile.threads.len(), slice_at);
         profile.slices = slice_rows;
+        profile.pages = self.pages(process, profile.slices.len(), slice_in);
         self.name(&mut profile, process, events, &addresses);
         profile
     }
@@ -147,20 +151,72 @@ impl Maker<'_> {
         addresses: &[u64],
     ) {
         let raw: Vec<RawThread> = process.threads.iter().zip(0..).map(raw_thread).collect();
-        // Without events there is nothing to name, and no file to read.
-        let modules = if events.is_empty() { &[][..] } else { &process.modules };
+        // Of a thread alone nothing is shown that would have a name.
+        let named = !events.is_empty() || profile.threads.len() > 1;
+        let modules = if named { &process.modules[..] } else { &[] };
         let mut places = Places::new(modules, &raw, Some(&process.regions), self.resolver);
         profile.sites = places.sites(addresses, &mut events);
         profile.meta.warnings.extend(unreachable(&process.modules, &profile.sites));
-        // Which blocks of the heap there were is not known.
-        let (blocks, threads) = (Allocated::default(), profile.threads.len());
-        let objects = objects::name(&mut events, &blocks, threads, &mut places, &mut profile.sites);
+        let (blocks, threads) = (self.allocated(process), profile.threads.len());
+        let objects = objects::name(
+            (&mut events, &mut profile.pages),
+            &blocks,
+            threads,
+            &mut places,
+            &mut profile.sites,
+        );
         counts::sum_events(&mut events);
         profile.lines = places.lines(&events, &objects.texts);
         let Objects { rows, blocks, fields, .. } = objects;
         (profile.objects, profile.blocks, profile.fields) = (rows, blocks, fields);
+        profile.meta.warnings.extend(self.heap_warning(process, profile, &events));
         profile.flow = self.flow(process, profile, &events);
         profile.events = events;
+    }
+
+    /// What the library inside the process knows of it; a child that has allocated nothing has its
+    /// parent's.
+    fn heap(&self, process: &Process) -> Option<&HeapOf> {
+        let heaps = self.followed.heaps.as_ref()?;
+        let started_ns = process.threads.first().map_or(0, |thread| thread.started_ns);
+        let pids = process.heap_pids();
+        let own = heaps.get(&pids.pid).filter(|heap| heap.began_ns >= started_ns);
+        own.or_else(|| pids.parent.and_then(|(pid, _)| heaps.get(&pid)))
+    }
+
+    /// That places which allocate are not known, where it matters.
+    fn heap_warning(&self, process: &Process, profile: &Profile, e: &[EventRow]) -> Option<Note> {
+        let unnamed = |event: &EventRow| {
+            let object = &profile.objects[event.object as usize];
+            object.name.is_empty() && ["heap", "anonymous"].contains(&object.region.as_str())
+        };
+        if !self.origin.options.objects || !e.iter().any(unnamed) {
+            return None;
+        }
+        let reason = match self.heap(process) {
+            None if self.origin.ended.is_none() => HeapUnnamed::Attached,
+            None => HeapUnnamed::NotLoaded,
+            Some(HeapOf { own_allocator: true, .. }) => HeapUnnamed::OwnAllocator,
+            Some(HeapOf { skipped: 0, .. }) => return None,
+            Some(HeapOf { skipped, blocks, .. }) => {
+                return Some(Note::BlocksSkipped { skipped: *skipped, blocks: *blocks });
+            }
+        };
+        Some(Note::HeapUnnamed { reason })
+    }
+
+    /// The blocks of the heap with hits, and who allocated them.
+    fn allocated(&self, process: &Process) -> Allocated {
+        let Some(heap) = self.heap(process) else { return Allocated::default() };
+        let thread = |life: &Life| process.thread_at(life.tid, life.began_ns);
+        let block = |life: &Life| RawBlock {
+            start: life.start,
+            bytes: life.bytes,
+            ordinal: life.ordinal,
+            group: life.group,
+            thread: thread(life).map_or(u32::MAX, |thread| thread.0),
+        };
+        Allocated::new(heap.groups.clone(), heap.hit.iter().map(block).collect())
     }
 
     /// The hits that were kept with their time.
@@ -233,6 +289,16 @@ impl Maker<'_> {
         Scale::of(self.choice(), self.followed, process)
     }
 
+    /// Who uses which page; objects are groups of blocks as yet.
+    fn pages(&self, process: &Process, slices: usize, slice_in: impl Fn(u32) -> u32) -> PageTables {
+        let scale = self.scale(process);
+        // Samples of time stand for themselves: what a transfer takes says nothing of accesses.
+        let is_time = self.choice().stream == Stream::Waiting;
+        let scale = |thread| if is_time { 1.0 } else { scale.to(thread) };
+        let thread_of = |life: &Life| process.thread_at(life.tid, life.began_ns);
+        process.pages.tables((slices, slice_in), scale, thread_of)
+    }
+
     fn comm(&self, process: &Process, first: u32, last: u32) -> Vec<CommRow> {
         let mut cells: BTreeMap<Cell, Sum> = BTreeMap::new();
         for (cell, sum) in &process.tally.cells {
@@ -272,7 +338,7 @@ impl Maker<'_> {
             to_bytes: sum.to_bytes,
             hits: sum.sum.hits,
             evidence: event.evidence,
-            object: 0,
+            object: event.object,
         });
         (rows.collect(), addresses)
     }
@@ -322,6 +388,7 @@ impl Maker<'_> {
             sampled: Some(self.sampling(process)),
             windows: None,
             own_time: None,
+            page_use: Some(process.pages.page_use()),
         }
     }
 

@@ -7,6 +7,8 @@ use crate::running::Looks;
 use crate::sampled::breaks::Breaks;
 use crate::sampled::elapsed::Elapsed;
 use crate::sampled::files::Files;
+use crate::sampled::heap::{HeapOf, HeapReader};
+use crate::sampled::nodes::Nodes;
 use crate::sampled::process::{Process, Shared};
 use crate::sampled::rest::{Rest, Way};
 use crate::sampled::slices::Slices;
@@ -15,10 +17,11 @@ use crate::sampled::watching;
 use crate::sampled::{Choice, SampleOptions};
 use crate::watch::cpu_time;
 use crate::watched::Watcher;
-use perf::{Accesses, Rate, Record, Sampler, SamplerTotals};
+use perf::{Accesses, Rate, Record, Sample, Sampler, SamplerTotals};
 use profile::{Basis, Note};
 use rustc_hash::FxHashMap;
 use sampling::{Hit, Settings, Stream};
+use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
@@ -43,6 +46,8 @@ pub struct Follower<'a> {
     /// What is seen inside the programs, where it is watched; samples from outside then show
     /// nothing.
     watcher: Option<Watcher<'a>>,
+    /// The blocks of the heap, where they are followed.
+    heap: Option<HeapReader<'a>>,
     /// Processor time of reading so far.
     spent: Duration,
     breaks: Breaks,
@@ -95,11 +100,18 @@ pub struct Followed {
     pub breaks: Vec<Note>,
     /// CLOCK_MONOTONIC.
     pub ended_ns: u64,
+    /// Blocks of the heap, by the kernel's number of their process; `None`: not followed.
+    pub heaps: Option<HashMap<u32, HeapOf>>,
 }
 
 impl<'a> Follower<'a> {
     /// With `accesses` as [`prepare`] makes them.
-    pub fn new(options: &SampleOptions, watcher: Option<Watcher<'a>>, accesses: Accesses) -> Self {
+    pub fn new(
+        options: &SampleOptions,
+        watcher: Option<Watcher<'a>>,
+        heap: Option<HeapReader<'a>>,
+        accesses: Accesses,
+    ) -> Self {
         let interval_ns = interval_ns(&options.choice);
         let settings = Settings { interval_ns, ..Settings::default() };
         let watches_nothing = watcher.is_none();
@@ -117,11 +129,13 @@ impl<'a> Follower<'a> {
                     Basis::Latency { transfer_ns, .. } => transfer_ns.max(1.0),
                     _ => 1.0,
                 },
+                nodes: Nodes::here(),
             },
             follow: options.follow,
             hits: Vec::new(),
             lost: false,
             watcher,
+            heap,
             spent: Duration::ZERO,
             breaks: Breaks::new(&options.choice),
             rest: Rest::default(),
@@ -155,11 +169,13 @@ impl<'a> Follower<'a> {
         while !onlooker.look(&mut self, &sampler) && !sampler.is_over() {
             let begun = cpu_time();
             let due = onlooker.due().into_iter().chain(self.breaks.due());
-            let due = due.chain(self.visiting.due()).chain([self.looks.due()]).min();
+            let due = due.chain(self.visiting.due()).chain([self.looks.due()]);
+            let due = due.chain(self.heap.as_ref().and_then(HeapReader::due)).min();
             match self.rest.way(Instant::now(), due) {
                 Way::Listen(most) => sampler.wait_for(most, onlooker.over()),
                 Way::Sleep(length) => sampler.sleep(length, onlooker.over()),
             }
+            self.read_heap();
             sampler.drain(|record| self.take(record));
             self.take_watched(false);
             self.look();
@@ -171,12 +187,14 @@ impl<'a> Follower<'a> {
         }
         let begun = cpu_time();
         sampler.stop();
+        self.read_heap();
         sampler.drain_all(|record| self.take(record));
         self.take_watched(true);
         self.processes.iter_mut().filter(|process| !process.is_gone()).for_each(Process::look);
         self.spent += cpu_time().saturating_sub(begun);
         onlooker.end(&mut self, &sampler);
-        self.followed(&sampler)
+        let heaps = self.heap.take().map(HeapReader::finish);
+        Followed { heaps, ..self.followed(&sampler) }
     }
 
     /// Switches the clock on or off when it is time.
@@ -216,6 +234,13 @@ impl<'a> Follower<'a> {
             reader: self.spent,
             breaks: self.breaks.notes(),
             ended_ns: perf::now_ns(),
+            heaps: None,
+        }
+    }
+
+    fn read_heap(&mut self) {
+        if let Some(heap) = &mut self.heap {
+            heap.read();
         }
     }
 
@@ -240,7 +265,9 @@ impl<'a> Follower<'a> {
             if let Some(time_ns) = lost {
                 self.processes[index].find_threads(time_ns);
             }
-            self.processes[index].look_if_due(now);
+            let process = &mut self.processes[index];
+            process.look_if_due(now);
+            process.look_for_pages(now);
         }
     }
 
@@ -267,7 +294,7 @@ impl<'a> Follower<'a> {
         if let Some(last) = seen.iter().map(|seen| seen.time_ns).max() {
             self.make_room(last);
         }
-        watching::add(&seen, &mut self.processes, &self.slices);
+        watching::add(&seen, &mut self.processes, self.heap.as_mut(), &self.slices);
         if over {
             watching::note(&watcher.processes().0, &mut self.processes);
         }
@@ -277,21 +304,7 @@ impl<'a> Follower<'a> {
     fn take(&mut self, record: Record) {
         let is_at_path = self.accesses.note(&record);
         match record {
-            Record::Sample(mut sample) => {
-                let Some(&index) = self.running.get(&sample.pid) else { return };
-                self.make_room(sample.time_ns);
-                self.hits.clear();
-                if let Some(elapsed) = &mut self.elapsed {
-                    sample.period = elapsed.since_last(&sample);
-                }
-                sample.period = (sample.period as f64 * self.breaks.weight()) as u64;
-                let accesses = self.accesses.of(&sample).unwrap_or_default();
-                let process = &mut self.processes[index];
-                process.sample(&sample, accesses, &mut self.hits);
-                if self.watcher.is_none() {
-                    process.add(&self.hits, sample.time_ns, &self.slices);
-                }
-            }
+            Record::Sample(sample) => self.sample(sample),
             Record::Forked { time_ns, pid, tid, parent_pid, parent_tid } => {
                 self.rest.news();
                 if pid == parent_pid {
@@ -337,11 +350,37 @@ impl<'a> Follower<'a> {
         }
     }
 
+    fn sample(&mut self, mut sample: Sample) {
+        let Some(&index) = self.running.get(&sample.pid) else { return };
+        self.make_room(sample.time_ns);
+        self.hits.clear();
+        if let Some(elapsed) = &mut self.elapsed {
+            sample.period = elapsed.since_last(&sample);
+        }
+        sample.period = (sample.period as f64 * self.breaks.weight()) as u64;
+        let accesses = self.accesses.of(&sample).unwrap_or_default();
+        let process = &mut self.processes[index];
+        process.sample(&sample, accesses, &mut self.hits);
+        let slice = self.slices.at(sample.time_ns).unwrap_or(0);
+        process.use_page(slice, &sample, accesses, self.heap.as_ref());
+        if self.watcher.is_none() {
+            if let Some(heap) = self.heap.as_mut().filter(|_| !self.hits.is_empty()) {
+                let own = process.heap_pids();
+                let name = |hit: &mut Hit| hit.object = heap.group_of(own, hit);
+                self.hits.iter_mut().for_each(name);
+            }
+            process.add(&self.hits, sample.time_ns, &self.slices);
+        }
+    }
+
     /// Joins slices while there would be too many.
     fn make_room(&mut self, time_ns: u64) {
         while self.slices.at(time_ns).is_none() {
             self.slices.join();
-            self.processes.iter_mut().for_each(|process| process.tally.join_slices());
+            self.processes.iter_mut().for_each(|process| {
+                process.tally.join_slices();
+                process.pages.join_slices();
+            });
         }
     }
 }

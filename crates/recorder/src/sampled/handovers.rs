@@ -195,7 +195,18 @@ mod tests {
         let (kind, sharing) = (CommKind::Raw, Sharing::True);
         let (from, to, block) = (side(1), side(2), block * BLOCK_BYTES);
         let evidence = Evidence::Sampled;
-        Hit { time_ns, block, kind, sharing, from, to, weight: 1e6, array: true, evidence }
+        Hit {
+            time_ns,
+            block,
+            kind,
+            sharing,
+            from,
+            to,
+            weight: 1e6,
+            array: true,
+            evidence,
+            object: 0,
+        }
     }
 
     /// A hit each millisecond, anywhere in two arrays of 1,000 lines far from each other.

@@ -9,6 +9,7 @@ use crate::error::RecorderError;
 use crate::sampled::breaks;
 use crate::sampled::collect::{self, Origin};
 use crate::sampled::follow::{Followed, Follower, Nobody, Onlooker, prepare};
+use crate::sampled::heap::{self, HeapMemory};
 use crate::sampled::watching::{self, Prepared};
 use crate::sampled::{SampleOptions, SampledRecording};
 use crate::target::Target;
@@ -47,9 +48,11 @@ pub(super) fn watched(
     let over = AtomicBool::new(false);
     let watching = Prepared::new(options)?;
     let environment = watching.as_ref().map_or(Vec::new(), |w| w.environment.clone());
+    let (heap, environment) = heap::prepare(target, options, environment);
+    let inside = Inside { watching: watching.as_ref(), heap: heap.as_ref() };
     let started = SystemTime::now();
     let (ended, followed) = thread::scope(|scope| {
-        let reading = scope.spawn(|| read(&gate, options, watching.as_ref(), &over, onlooker));
+        let reading = scope.spawn(|| read(&gate, options, inside, &over, onlooker));
         let launch = Launch {
             target,
             environment,
@@ -81,11 +84,18 @@ pub(super) fn watched(
     Ok(collect::recording(followed, origin))
 }
 
+/// What libraries inside the programs tell.
+#[derive(Clone, Copy)]
+struct Inside<'a> {
+    watching: Option<&'a Prepared>,
+    heap: Option<&'a HeapMemory>,
+}
+
 /// Opens the events, lets the program go, and reads until it is over.
 fn read(
     gate: &Gate,
     options: &SampleOptions,
-    watching: Option<&Prepared>,
+    inside: Inside<'_>,
     over: &AtomicBool,
     onlooker: &mut dyn Onlooker,
 ) -> Result<Option<Followed>, RecorderError> {
@@ -103,14 +113,16 @@ fn read(
             return Err(error.into());
         }
     };
-    let watcher = match watching.map(Prepared::watcher).transpose() {
-        Ok(watcher) => watcher,
+    let readers = inside.watching.map(Prepared::watcher).transpose();
+    let readers = readers.and_then(|w| Ok((w, inside.heap.map(HeapMemory::reader).transpose()?)));
+    let (watcher, heap) = match readers {
+        Ok(readers) => readers,
         Err(error) => {
             gate.open(false);
             return Err(error);
         }
     };
-    let mut follower = Follower::new(options, watcher, accesses);
+    let mut follower = Follower::new(options, watcher, heap, accesses);
     follower.expect(pid);
     let deadline = options.duration.map(|duration| Instant::now() + duration);
     gate.open(true);

@@ -6,6 +6,9 @@ use crate::regions::Regions;
 use crate::running::Running;
 use crate::sampled::files::Files;
 use crate::sampled::handovers::Handovers;
+use crate::sampled::heap::{HeapReader, Pids};
+use crate::sampled::nodes::Nodes;
+use crate::sampled::pages::Pages;
 use crate::sampled::slices::Slices;
 use crate::sampled::starts::Starts;
 use crate::sampled::tasks::{is_kernels, tasks};
@@ -63,6 +66,7 @@ pub struct Shared {
     pub files: Files,
     /// What a transfer of a line takes where samples weigh waiting, else 1.
     pub transfer_ns: f64,
+    pub nodes: Nodes,
 }
 
 /// One process.
@@ -81,6 +85,7 @@ pub struct Process {
     /// Where its threads were seen.
     pub ran: Running,
     pub tally: Tally,
+    pub pages: Pages,
     /// Samples, and those whose access was found, with their periods.
     pub samples: u64,
     pub decoded: u64,
@@ -88,6 +93,8 @@ pub struct Process {
     pub decoded_period: u64,
     /// Programs it has executed since we know it.
     pub execs: u32,
+    /// Who forked it, and when, as long as it has executed no program since.
+    forked_by: Option<(u32, u64)>,
     pub ended_ns: Option<u64>,
     /// Hits of them that wait for what they stand for.
     pub handovers: Handovers,
@@ -120,12 +127,14 @@ impl Process {
             regions: Regions::default(),
             ran: Running::default(),
             tally: Tally::default(),
+            pages: Pages::default(),
             samples: 0,
             decoded: 0,
             sampled: 0,
             decoded_period: 0,
             handovers: Handovers::default(),
             execs: 0,
+            forked_by: None,
             ended_ns: None,
             watched: None,
             together: Together::default(),
@@ -143,6 +152,7 @@ impl Process {
     /// A copy of `parent` that has just been made by its thread `tid`.
     pub fn forked(parent: &Process, number: u32, pid: u32, tid: u32, time_ns: u64) -> Self {
         let mut child = Self::new(pid, Some(number), parent.shared.clone());
+        child.forked_by = Some((parent.pid, time_ns));
         child.command = parent.command.clone();
         child.modules = parent.modules.clone();
         child.regions = parent.regions.clone();
@@ -258,6 +268,11 @@ impl Process {
         }
     }
 
+    /// By which numbers its heap is known.
+    pub fn heap_pids(&self) -> Pids {
+        Pids { pid: self.pid, parent: self.forked_by }
+    }
+
     /// Numbers of the threads that run.
     pub fn tids(&self) -> impl Iterator<Item = u32> {
         self.running.keys().copied()
@@ -352,6 +367,30 @@ impl Process {
         if let Some(matcher) = &self.matcher {
             self.handovers.judge(|hit| matcher.part(hit));
         }
+    }
+
+    /// Counts the page of what a sample is about.
+    pub fn use_page(
+        &mut self,
+        slice: u32,
+        sample: &Sample,
+        accesses: &[Access],
+        heap: Option<&HeapReader<'_>>,
+    ) {
+        let accessed = accesses.first().filter(|access| access.address >= MIN_ADDRESS);
+        let thread = self.running.get(&sample.tid).copied();
+        let Some((access, thread)) = accessed.zip(thread) else { return };
+        let at = (thread, slice, self.shared.nodes.of_cpu(sample.cpu));
+        let new = self.pages.sample(at, sample, accesses, self.shared.stream);
+        if let Some((page, heap)) = new.zip(heap) {
+            let block = heap.block_at(self.heap_pids(), access.address, sample.time_ns);
+            block.into_iter().for_each(|block| self.pages.lies_on(page, block));
+        }
+    }
+
+    /// Asks on which nodes pages lie, when it is time.
+    pub fn look_for_pages(&mut self, now: Instant) {
+        self.pages.look_if_due(self.pid, &self.shared.nodes, now);
     }
 
     /// Adds hits that were seen inside the program.
@@ -478,7 +517,13 @@ mod tests {
 
     fn shared() -> Shared {
         let (stream, settings) = (Stream::Waiting, Settings::default());
-        Shared { stream, settings, files: Files::default(), transfer_ns: 1.0 }
+        Shared {
+            stream,
+            settings,
+            files: Files::default(),
+            transfer_ns: 1.0,
+            nodes: Nodes::default(),
+        }
     }
 
     fn process() -> Process {

@@ -7,6 +7,7 @@
 
 use crate::error::RecorderError;
 use crate::inject;
+use crate::sampled::heap::HeapReader;
 use crate::sampled::process::Process;
 use crate::sampled::slices::Slices;
 use crate::sampled::{Choice, SampleOptions};
@@ -62,7 +63,12 @@ pub fn outside(choice: &Choice) -> (Event, Rate) {
 
 /// Adds what was seen to the processes. Unknown threads and processes (their starts were lost) are
 /// left out; returns how many reports that were.
-pub fn add(seen: &[Seen], processes: &mut [Process], slices: &Slices) -> u64 {
+pub fn add(
+    seen: &[Seen],
+    processes: &mut [Process],
+    mut heap: Option<&mut HeapReader<'_>>,
+    slices: &Slices,
+) -> u64 {
     let mut strangers = 0;
     for seen in seen {
         let process = processes.iter_mut().rev().find(|process| process.pid == seen.pid);
@@ -75,7 +81,10 @@ pub fn add(seen: &[Seen], processes: &mut [Process], slices: &Slices) -> u64 {
             strangers += 1;
             continue;
         };
-        let hits: Vec<Hit> = seen.hits(from, to).collect();
+        let own = process.heap_pids();
+        let mut name = |hit: &Hit| heap.as_mut().map_or(0, |heap| heap.group_of(own, hit));
+        let hits: Vec<Hit> =
+            seen.hits(from, to).map(|hit| Hit { object: name(&hit), ..hit }).collect();
         process.add_watched(&hits, slices);
     }
     strangers

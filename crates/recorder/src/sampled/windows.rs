@@ -197,6 +197,7 @@ impl History {
 mod tests {
     use super::*;
     use crate::sampled::files::Files;
+    use crate::sampled::nodes::Nodes;
     use crate::sampled::process::Shared;
     use sampling::{Hit, Settings, Side, Stream};
     use types::{CommKind, Evidence, Sharing, ThreadId};
@@ -209,6 +210,7 @@ mod tests {
             settings: Settings::default(),
             files: Files::default(),
             transfer_ns: 1.0,
+            nodes: Nodes::default(),
         };
         (0..count)
             .map(|number| {
@@ -230,6 +232,7 @@ mod tests {
             weight: 1.0,
             array: false,
             evidence: Evidence::Sampled,
+            object: 0,
         };
         (0..hits).for_each(|_| process.tally.add(0, &hit));
     }

@@ -18,14 +18,16 @@
 //! | `undirected4.html` | 4 threads, counted without direction |
 //! | `sampled4.html` | the pairs of `pairs4`, sampled by a clock |
 //! | `few4.html` | the same with a single hit |
+//! | `pages16.html` | 16 threads on 88,064 pages of 20,003 objects, on 2 NUMA nodes |
 
+mod memory;
 mod shared;
 
 use profile::{
     Basis, CommRow, Counted, Detector, Mode, Note, ProcessRow, Profile, Sampled, Sampling,
     ThreadRow, Totals,
 };
-use report::{Changes, Findings, Setting, compare, page};
+use report::{Changes, Findings, MemoryUse, Setting, compare, page};
 use std::path::Path;
 use topology::Topology;
 use types::{CommKind, Evidence, ThreadId, ThreadIdentity};
@@ -71,6 +73,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let sixteen = empty("shared16", 16, "pack:2 core:8 pu:1")?;
     write(folder, "shared16", &shared::sixteen(sixteen, false))?;
     write_fixed(folder, empty("shared16", 16, "pack:2 core:8 pu:1")?)?;
+    write_paged(folder, empty("pages16", 16, "pack:2 numa:1 core:8 pu:1")?)?;
     let crowd = empty("lines1024", 1024, "pack:2 core:8 pu:1")?;
     write(folder, "lines1024", &shared::crowd(crowd))?;
     write(folder, "undirected4", &undirected(empty("undirected4", 4, "pack:2 core:2 pu:1")?))?;
@@ -86,7 +89,16 @@ fn write_fixed(folder: &Path, empty: Profile) -> Result<(), Box<dyn std::error::
     let (before, after) = (shared::sixteen(empty.clone(), false), shared::sixteen(empty, true));
     let mut findings = Findings::new(&after, compare(&after, &Setting::default())?, LINES);
     findings.changes = analysis::object_changes(&before, &after).as_ref().map(Changes::of);
-    std::fs::write(folder.join("fixed16.html"), page(&findings, &after))?;
+    std::fs::write(folder.join("fixed16.html"), page(&findings, &after, &Setting::default()))?;
+    Ok(())
+}
+
+/// The page of a program whose pages were recorded.
+fn write_paged(folder: &Path, empty: Profile) -> Result<(), Box<dyn std::error::Error>> {
+    let (profile, setting) = (memory::paged(empty), Setting::default());
+    let mut findings = Findings::new(&profile, None, LINES);
+    findings.memory = MemoryUse::of(&profile, &setting, analysis::PageSize::default());
+    std::fs::write(folder.join("pages16.html"), page(&findings, &profile, &setting))?;
     Ok(())
 }
 
@@ -136,7 +148,7 @@ fn sampled(mut profile: Profile, hit_events: u64) -> Profile {
 fn write(folder: &Path, name: &str, profile: &Profile) -> Result<(), Box<dyn std::error::Error>> {
     let machine = !profile.meta.topology_xml.is_empty();
     let placement = if machine { compare(profile, &Setting::default())? } else { None };
-    let page = page(&Findings::new(profile, placement, LINES), profile);
+    let page = page(&Findings::new(profile, placement, LINES), profile, &Setting::default());
     std::fs::write(folder.join(format!("{name}.html")), page)?;
     Ok(())
 }

@@ -116,6 +116,12 @@ fn frames(text: &str) -> Vec<Frame<'_>> {
 }
 
 fn place_of(frame: &Frame<'_>, site: &SiteRow) -> Place {
+    // `app+0x1139`: a function without a name, in another file than the site.
+    if frame.at.is_empty() && frame.function.contains("+0x") {
+        let (file, function) = (frame.function.to_owned(), String::new());
+        let (inlined_into, module) = Default::default();
+        return Place { function, file, line: 0, inlined_into, module, offset: 0 };
+    }
     let (file, line) = frame.at.rsplit_once(':').unwrap_or((frame.at, ""));
     let line = line.parse().unwrap_or(0);
     // `app+0x1139` is no source file.
@@ -353,6 +359,10 @@ mod tests {
         let origin = Origin::of(&lock, &paths);
         assert_eq!(origin.place.in_words(), "in push at q.cpp:9");
         assert_eq!(origin.callers, ["work at q.cpp:30"]);
+        // Of a program without symbols, only addresses are known.
+        let origin = Origin::of(&lock, &["app+0x13061; app+0x1717a"]);
+        assert_eq!(origin.place.in_words(), "at app+0x13061");
+        assert_eq!(origin.callers, ["app+0x1717a"]);
     }
 
     #[test]

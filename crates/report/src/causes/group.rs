@@ -16,6 +16,7 @@ use crate::lines::{AccessKind, moves_a_line};
 use profile::{EventRow, Profile};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use types::{CommKind, Sharing};
+pub(super) use unite::joined_by_object;
 use unite::unite;
 
 /// Share of a line's events from which on a place in the code counts for grouping.

@@ -17,11 +17,12 @@ pub(super) fn write(
     let most = matrix.iter().map(|(_, _, count)| count).max().unwrap_or(1) as f64;
     // A name with a hyphen would have to be quoted.
     let name = kind.name().replace('-', "_");
-    let (graph, edge, meaning) = match kind {
-        MatrixKind::Undirected => ("graph", "--", "between two threads"),
-        _ => ("digraph", "->", "from the first thread to the second"),
+    let (graph, edge, meaning) = match kind.directed() {
+        false => ("graph", "--", "between two threads"),
+        true => ("digraph", "->", "from the first thread to the second"),
     };
-    writeln!(out, "{graph} {name} {{\n  // Edges: events {meaning}.")?;
+    let what = if kind.is_shared() { "bytes" } else { "events" };
+    writeln!(out, "{graph} {name} {{\n  // Edges: {what} {meaning}.")?;
     for (id, name) in nodes.all() {
         // Names of threads need not differ.
         let number = if nodes.by == GroupedBy::Thread { format!("{id} ") } else { String::new() };

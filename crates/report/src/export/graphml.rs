@@ -19,7 +19,7 @@ pub(super) fn write(
          <key id=\"events\" for=\"edge\" attr.name=\"events\" attr.type=\"long\"/>\n  \
          <graph id=\"{}\" edgedefault=\"{}\">",
         kind.name(),
-        if kind == MatrixKind::Undirected { "undirected" } else { "directed" }
+        if kind.directed() { "directed" } else { "undirected" }
     )?;
     for (id, name) in nodes.all() {
         let name = escape(name);

@@ -6,7 +6,8 @@
 //! `…_mask`). CSV is RFC 4180: a line of names first, fields with commas, quotes or line breaks in
 //! quotes, lines ended by CR LF. JSON is an array of objects, one a line.
 
-use super::flows;
+use super::csv::quoted;
+use super::{flows, pages};
 use crate::lines::{Bytes, events_of};
 use profile::Profile;
 use std::borrow::Cow;
@@ -44,11 +45,17 @@ pub enum ProfileTable {
     Usage,
     /// How the program came to code sites.
     Calls,
+    /// Pages of memory and who touched them first.
+    Pages,
+    /// Accesses to pages by time and thread.
+    Accesses,
+    /// Lines of pages that threads accessed.
+    Touched,
 }
 
 impl ProfileTable {
     /// All tables.
-    pub const ALL: [ProfileTable; 14] = [
+    pub const ALL: [ProfileTable; 17] = [
         ProfileTable::Objects,
         ProfileTable::Blocks,
         ProfileTable::Fields,
@@ -63,6 +70,9 @@ impl ProfileTable {
         ProfileTable::Activity,
         ProfileTable::Running,
         ProfileTable::Threads,
+        ProfileTable::Pages,
+        ProfileTable::Accesses,
+        ProfileTable::Touched,
     ];
 
     /// The name on the command line.
@@ -82,6 +92,9 @@ impl ProfileTable {
             ProfileTable::Flow => "flow",
             ProfileTable::Usage => "usage",
             ProfileTable::Calls => "calls",
+            ProfileTable::Pages => "pages",
+            ProfileTable::Accesses => "accesses",
+            ProfileTable::Touched => "touched",
         }
     }
 
@@ -106,6 +119,9 @@ impl ProfileTable {
             ProfileTable::Flow => "which thread took which object when, from whom, by time",
             ProfileTable::Usage => "how threads use each object: how often, at once, remotely",
             ProfileTable::Calls => "call paths of code sites with events, sampled",
+            ProfileTable::Pages => "pages of memory: what lies there, and who touched them first",
+            ProfileTable::Accesses => "reads and writes of pages by time and thread",
+            ProfileTable::Touched => "which lines of a page each thread accessed",
         }
     }
 }
@@ -196,6 +212,9 @@ pub fn write_table(
         ProfileTable::Flow => flows::flow(profile, &mut rows),
         ProfileTable::Usage => flows::usage(profile, &mut rows),
         ProfileTable::Calls => calls(profile, &mut rows),
+        ProfileTable::Pages => pages::pages(profile, &mut rows),
+        ProfileTable::Accesses => pages::accesses(profile, &mut rows),
+        ProfileTable::Touched => pages::touched(profile, &mut rows),
     }?;
     rows.finish()
 }
@@ -238,6 +257,9 @@ impl ProfileTable {
             ProfileTable::Fields => &["object", "offset", "bytes", "name"],
             ProfileTable::Flow => &flows::FLOW,
             ProfileTable::Usage => &flows::USAGE,
+            ProfileTable::Pages => &pages::PAGES,
+            ProfileTable::Accesses => &pages::ACCESSES,
+            ProfileTable::Touched => &pages::TOUCHED,
             ProfileTable::Lines => &[
                 "line",
                 "region",
@@ -487,10 +509,7 @@ impl Rows<'_> {
             match field {
                 Field::Number(number) => write!(self.out, "{number}")?,
                 Field::Real(number) => write!(self.out, "{number}")?,
-                Field::Text(text) if text.contains([',', '"', '\r', '\n']) => {
-                    write!(self.out, "\"{}\"", text.replace('"', "\"\""))?;
-                }
-                Field::Text(text) => write!(self.out, "{text}")?,
+                Field::Text(text) => write!(self.out, "{}", quoted(text))?,
                 Field::Nothing => {}
             }
         }

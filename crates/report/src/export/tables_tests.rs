@@ -1,7 +1,7 @@
 use super::*;
-use crate::samples::shared;
+use crate::samples::paged;
 
-const TABLES: [ProfileTable; 7] = [
+const TABLES: [ProfileTable; 10] = [
     ProfileTable::Threads,
     ProfileTable::Slices,
     ProfileTable::Activity,
@@ -9,11 +9,14 @@ const TABLES: [ProfileTable; 7] = [
     ProfileTable::Sites,
     ProfileTable::Lines,
     ProfileTable::Events,
+    ProfileTable::Pages,
+    ProfileTable::Accesses,
+    ProfileTable::Touched,
 ];
 
 fn written(table: ProfileTable, format: TableFormat) -> String {
     let mut out = Vec::new();
-    write_table(&shared(), table, format, &mut out).unwrap();
+    write_table(&paged(), table, format, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -75,7 +78,7 @@ fn json_word_for_word() {
         "[\n{\"slice\":0,\"start_ns\":0,\"end_ns\":1000000000},\n\
          {\"slice\":1,\"start_ns\":1000000000,\"end_ns\":2000000000}\n]\n"
     );
-    let mut empty = shared();
+    let mut empty = paged();
     empty.lines.clear();
     let mut out = Vec::new();
     write_table(&empty, ProfileTable::Lines, TableFormat::Json, &mut out).unwrap();
@@ -114,6 +117,9 @@ fn columns_are_those_of_the_schema() {
         &profile::schema::SITES,
         &profile::schema::LINES,
         &profile::schema::EVENTS,
+        &profile::schema::PAGES,
+        &profile::schema::ACCESSES,
+        &profile::schema::TOUCHED,
     ]) {
         let mut ours: Vec<_> = table.names().iter().filter(|n| !n.ends_with("_mask")).collect();
         let mut theirs: Vec<_> = schema.columns.iter().map(|column| &column.name).collect();

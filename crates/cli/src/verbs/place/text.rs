@@ -19,7 +19,7 @@ pub fn table(
     if applications.len() > 1 {
         let _ = write!(out, " of {} applications", applications.len());
     }
-    let (policy, seed) = (placement.policy, placement.seed);
+    let (policy, seed) = (&plan.policy, placement.seed);
     let _ = writeln!(out, " on {} by {policy} (seed {seed})", machine.describe());
     if !plan.events.is_empty() {
         let _ = writeln!(out, "placed by {}", plan.events);
@@ -42,10 +42,15 @@ pub fn table(
     out.push_str(&prediction(placement, plan.lower_bound.unwrap_or(0.0), machine, costs, sampled));
     let counted = applications.iter().all(|application| application.tasks.knows_traffic());
     out.push_str(&memory(&placement.memory, counted));
+    out.push_str(&super::data::text(plan, costs));
     for application in applications {
         if let Some(quiet) = &application.quiet {
             let of = if applications.len() > 1 { &application.name } else { "this program" };
-            let _ = writeln!(out, "\nPlacement does not matter for {of}: {quiet}.");
+            let what = match &plan.data {
+                Some(data) if data.nodes.len() > 1 => "Where threads communicate",
+                _ => "Placement",
+            };
+            let _ = writeln!(out, "\n{what} does not matter for {of}: {quiet}.");
         }
     }
     out

@@ -129,19 +129,20 @@ pub fn run(mut args: Record) -> anyhow::Result<i32> {
         // Ctrl-C ends the sampling, and comes too early for nothing.
         recorder::signals::forward();
     }
-    let trying = Waiting::new("finding out what can be sampled".into());
-    let options = options(&args.how);
-    drop(trying);
-    let options = match options {
+    let options = match options(&args.how) {
         Ok(options) => options,
         Err(error) => return Ok(refuse(&error)),
     };
     let slice = args.slice.unwrap_or(options.slice);
-    let options =
-        SampleOptions { slice, follow: !args.no_follow, cached: !args.no_code_cache, ..options };
+    let options = SampleOptions {
+        slice,
+        follow: !args.no_follow,
+        objects: !args.no_objects,
+        cached: !args.no_code_cache,
+        ..options
+    };
     let xml = Machine::here(!args.no_code_cache).xml;
-    let recorded = sample(target.as_ref(), &args.pid, &options, xml);
-    let recording = match recorded {
+    let recording = match sample(target.as_ref(), &args.pid, &options, xml) {
         Ok(recording) => recording,
         Err(error) => return Ok(refuse(&error)),
     };
@@ -192,8 +193,10 @@ pub fn each_once(pids: Vec<u32>) -> Vec<u32> {
 /// # Errors
 /// When nothing can be sampled here.
 pub fn options(args: &Args) -> Result<SampleOptions, recorder::RecorderError> {
+    let trying = Waiting::new("finding out what can be sampled".into());
     let (choice, duration) = (choose(args)?, args.duration);
-    Ok(SampleOptions { choice, slice: SLICE, follow: true, duration, cached: true })
+    drop(trying);
+    Ok(SampleOptions { choice, slice: SLICE, follow: true, duration, objects: true, cached: true })
 }
 
 /// What is sampled on this machine.

@@ -1,12 +1,14 @@
 //! `threadtalk topo --measure`: latencies between PUs, measured, as a matrix, by level, and where
-//! they differ from what the firmware says.
+//! they differ from what the firmware says; then between memory nodes (`nodes.rs` shows them).
 
 use crate::progress::Steps;
 use crate::said::several;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::sync::Mutex;
-use topology::{Comparison, CostModel, Costs, LatencyLevel, Measured, Topology, compare};
+use topology::{
+    Comparison, CostModel, Costs, LatencyLevel, Measured, MeasuredMemory, Topology, compare,
+};
 
 /// Matrices of more PUs do not fit the eye; they are in the file and in the JSON.
 const SHOWN_PUS: usize = 32;
@@ -33,17 +35,26 @@ pub struct Measurement {
 
 /// Measures this machine, at most `pairs` pairs of PUs.
 pub fn measure(machine: &Topology, pairs: Option<usize>) -> anyhow::Result<Measurement> {
-    let steps = Mutex::new(Steps::new("pairs of PUs"));
-    let progress = |done: usize, of: usize| {
-        steps.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).reached(done, of);
-    };
-    let measured = latency::measure(machine, pairs.unwrap_or(latency::DEFAULT_PAIRS), &progress)?;
-    drop(steps);
+    let pairs = pairs.unwrap_or(latency::DEFAULT_PAIRS);
+    let mut measured = with_steps("pairs of PUs", |steps| latency::measure(machine, pairs, steps))?;
+    measured.memory =
+        with_steps("pairs of memory nodes", |steps| latency::measure_memory(machine, steps))?;
     let comparison = compare(&measured, machine);
     let usual = Costs::new(&CostModel::Latency, machine)?.per_level;
     let virtual_machine =
         std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| is_virtual(&text));
     Ok(Measurement { measured, comparison, usual, allowed: machine.allowed_pus(), virtual_machine })
+}
+
+/// Measures, and shows how far it is: how many of how many.
+fn with_steps<R>(
+    of_what: &'static str,
+    measure: impl FnOnce(&(dyn Fn(usize, usize) + Sync)) -> R,
+) -> R {
+    let steps = Mutex::new(Steps::new(of_what));
+    measure(&|done, of| {
+        steps.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).reached(done, of);
+    })
 }
 
 /// Whether the processor says that a hypervisor stands between it and us.
@@ -60,12 +71,13 @@ impl Measurement {
             out.push_str(
                 "There is only one PU that may be used, so there is nothing to measure.\n",
             );
-            return out;
+            return out + &super::nodes::measured_text(self.measured.memory.as_ref());
         }
         self.matrix(&mut out);
         self.unmeasured(&mut out);
         self.levels(&mut out);
         self.groups(&mut out);
+        out.push_str(&super::nodes::measured_text(self.measured.memory.as_ref()));
         if self.virtual_machine {
             out.push_str(VIRTUAL);
         }
@@ -196,6 +208,7 @@ impl Measurement {
             "levels": levels,
             "found": found,
             "disagreements": disagreements,
+            "numa_factor": self.measured.memory.as_ref().and_then(MeasuredMemory::numa_factor),
         })
     }
 }

@@ -1,10 +1,16 @@
 //! The plans that are worth trying for a profile, and when there cannot be any. Neighbour:
 //! `worth.rs` looks at what they promise.
+//!
+//! Where pages were recorded and a joint plan puts some of them elsewhere than first touch would,
+//! it is tried whole, with its threads alone, and with its data alone.
 
 use analysis::{Choice, MatrixKind};
-use placement::{Plan, PolicyKind, Request, lower_bound, place};
+use placement::{
+    DataPolicy, JointRequest, Plan, PlanData, PolicyKind, Request, lower_bound, place, place_at,
+    plan_jointly,
+};
 use profile::Profile;
-use topology::{Costs, Topology};
+use topology::{Costs, DataNodes, Topology};
 use types::ThreadIdentity;
 
 /// Tried when the user names no policy, best prediction first.
@@ -51,4 +57,48 @@ pub fn candidates(
         }
     }
     Ok(plans)
+}
+
+/// Whether it can matter where data lies.
+pub fn has_several_nodes(machine: &Topology, costs: &Costs) -> bool {
+    DataNodes::new(machine, costs).len() > 1
+}
+
+/// The joint plan whole, its threads alone and its data alone; none where pages were not recorded,
+/// or its data stays where it is touched first.
+pub fn with_data(
+    profile: &Profile,
+    machine: &Topology,
+    costs: &Costs,
+    policy: Option<PolicyKind>,
+) -> anyhow::Result<Vec<Plan>> {
+    let Some(usage) = report::data_use(profile) else { return Ok(Vec::new()) };
+    let tasks = report::tasks(profile, Choice::of_talk(profile));
+    let request = Request::new(policy.unwrap_or_default());
+    let Request { seed, effort, jobs, .. } = request;
+    let wanted = JointRequest { policy, data: DataPolicy::Auto, seed, effort, jobs };
+    let joint = plan_jointly(&tasks, &usage, machine, costs, &wanted)?;
+    let data = PlanData::new(&joint, &usage, machine, costs);
+    if data.stays() {
+        return Ok(Vec::new());
+    }
+    let identities: Vec<ThreadIdentity> =
+        profile.threads.iter().map(|t| t.identity.clone()).collect();
+    let placement = place_at(&tasks, machine, costs, &request, &joint.pu_logical)?;
+    let events = MatrixKind::of_talk(profile).words(profile.meta.parameters.block_bytes);
+    let policy = policy.map_or("joint", PolicyKind::name).to_owned();
+    let threads = Plan { events, policy, ..Plan::new(&placement, machine, &identities) };
+    let unbound =
+        Plan { policy: PolicyKind::Os.name().into(), slots: Vec::new(), ..threads.clone() };
+    Ok(vec![threads.clone().with_data(data.clone()), threads, unbound.with_data(data)])
+}
+
+/// What a plan does, in a word or two.
+pub fn words(plan: &Plan) -> String {
+    match (plan.slots.is_empty(), plan.data.is_some()) {
+        (true, true) => "data only".into(),
+        (false, true) => "threads and data".into(),
+        _ if plan.policy == "joint" => "threads only".into(),
+        _ => plan.policy.clone(),
+    }
 }

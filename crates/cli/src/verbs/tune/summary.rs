@@ -1,15 +1,18 @@
 //! The result of a tuning, for people and as JSON.
 
-use super::statistics::{Ratio, Verdict, Winner};
+use super::compare::Verdict;
+use super::plans;
 use super::worth::NotWorth;
 use crate::said::several;
 use crate::verbs::topo;
 use placement::Plan;
 use profile::Profile;
 use serde_json::{Value, json};
+use statistics::{Outcome, Ratio};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::time::Duration;
 use types::numbers::grouped;
 
 /// What is printed at the end.
@@ -39,6 +42,13 @@ impl Summary {
             "transfers": transfers,
         });
         Self { text, json, command }
+    }
+
+    /// Where data lies cannot matter.
+    pub fn one_node(&mut self) {
+        self.text
+            .push_str("  There is only one NUMA node, so where data lies makes no difference.\n");
+        self.json["data"] = json!("one NUMA node");
     }
 
     /// Placement cannot matter, and why.
@@ -73,12 +83,12 @@ impl Summary {
         }
         let _ = writeln!(
             out,
-            "  placed / unplaced: wall {}, CPU {} (geometric means of {} pairs, 95 % confidence)",
+            "  placed / unplaced: wall {}, CPU {} (geometric means of {} pairs, 95 % confidence at any time)",
             ratio(verdict.wall),
             ratio(verdict.cpu),
             verdict.pairs
         );
-        let _ = writeln!(out, "  {}", conclusion(&verdict, &plan.policy));
+        let _ = writeln!(out, "  {}", conclusion(&verdict, &plans::words(plan)));
         if let Some(path) = kept {
             let _ = writeln!(
                 out,
@@ -89,17 +99,20 @@ impl Summary {
             );
         }
         self.json["policy"] = json!(plan.policy);
+        self.json["applied"] = json!(plans::words(plan));
         self.json["pairs"] = json!(verdict.pairs);
         self.json["wall_ratio"] = ratio_json(verdict.wall);
         self.json["cpu_ratio"] = ratio_json(verdict.cpu);
         for (name, times) in [("unplaced", verdict.unplaced), ("placed", verdict.placed)] {
             self.json[name] = json!({ "wall_seconds": times.wall, "cpu_seconds": times.cpu });
         }
-        self.json["verdict"] = json!(match verdict.winner() {
-            Winner::Placed => "placed is faster",
-            Winner::Unplaced => "placed is slower",
-            Winner::Neither => "no difference",
+        self.json["verdict"] = json!(match verdict.outcome {
+            Outcome::Faster => "placed is faster",
+            Outcome::Slower => "placed is slower",
+            Outcome::Same => "no difference",
+            Outcome::Open => "not clear",
         });
+        self.json["seconds"] = json!(verdict.took.as_secs_f64());
         self.json["plan"] = json!(kept.map(|path| path.display().to_string()));
     }
 
@@ -112,20 +125,39 @@ impl Summary {
 
 fn conclusion(verdict: &Verdict, policy: &str) -> String {
     let percent = |factor: f64| format!("{:.0} %", (factor - 1.0).abs() * 100.0);
-    match verdict.winner() {
-        Winner::Placed => format!(
+    match verdict.outcome {
+        Outcome::Faster => format!(
             "Placed is faster: {} less time, {:.2} times the speed (policy {policy}).",
             percent(verdict.wall.estimate),
             1.0 / verdict.wall.estimate
         ),
-        Winner::Unplaced => format!(
+        Outcome::Slower => format!(
             "Placed is slower: {} more time; the plan ({policy}) is dropped.",
             percent(verdict.wall.estimate)
         ),
-        Winner::Neither => {
-            format!("No difference: the interval contains 1, so the plan ({policy}) is dropped.")
+        Outcome::Same => {
+            format!("No difference: less than 1 % either way, so the plan ({policy}) is dropped.")
         }
+        Outcome::Open => format!(
+            "Not clear after {} pairs in {}: {}, so the plan ({policy}) is dropped. A longer --time, or a quieter \
+             machine, tells more.",
+            verdict.pairs,
+            humantime::format_duration(Duration::from_secs(verdict.took.as_secs())),
+            between(verdict.wall)
+        ),
     }
+}
+
+/// `placed takes between 4 % less and 2 % more time`.
+fn between(Ratio { low, high, .. }: Ratio) -> String {
+    if !high.is_finite() {
+        return "runs scatter too much".into();
+    }
+    let side = |factor: f64| {
+        let word = if factor < 1.0 { "less" } else { "more" };
+        format!("{:.1} % {word}", (factor - 1.0).abs() * 100.0)
+    };
+    format!("placed takes between {} and {} time", side(low), side(high))
 }
 
 fn ratio(ratio: Ratio) -> String {
@@ -155,23 +187,32 @@ mod tests {
     use super::*;
     use crate::verbs::tune::measure::Times;
 
-    fn verdict(estimate: f64, low: f64, high: f64) -> Verdict {
+    fn verdict(outcome: Outcome, estimate: f64, low: f64, high: f64) -> Verdict {
         let ratio = Ratio { estimate, low, high };
         let times = Times { wall: 0.25, cpu: 1.5 };
-        Verdict { wall: ratio, cpu: ratio, unplaced: times, placed: times, pairs: 5 }
+        let (unplaced, placed, took) = (times, times, Duration::from_millis(90_500));
+        Verdict { outcome, wall: ratio, cpu: ratio, unplaced, placed, pairs: 5, took }
     }
 
     #[test]
     fn conclusions() {
         assert_eq!(
-            conclusion(&verdict(0.5, 0.4, 0.6), "locality"),
+            conclusion(&verdict(Outcome::Faster, 0.5, 0.4, 0.6), "locality"),
             "Placed is faster: 50 % less time, 2.00 times the speed (policy locality)."
         );
         assert_eq!(
-            conclusion(&verdict(1.25, 1.1, 1.4), "locality"),
+            conclusion(&verdict(Outcome::Slower, 1.25, 1.1, 1.4), "locality"),
             "Placed is slower: 25 % more time; the plan (locality) is dropped."
         );
-        assert!(conclusion(&verdict(0.9, 0.7, 1.1), "compact").starts_with("No difference:"));
+        let same = conclusion(&verdict(Outcome::Same, 1.0, 0.995, 1.004), "compact");
+        assert!(same.starts_with("No difference: less than 1 %"), "{same}");
+        assert_eq!(
+            conclusion(&verdict(Outcome::Open, 0.95, 0.9, 1.02), "compact"),
+            "Not clear after 5 pairs in 1m 30s: placed takes between 10.0 % less and 2.0 % more time, so the plan \
+             (compact) is dropped. A longer --time, or a quieter machine, tells more."
+        );
+        let unknown = conclusion(&verdict(Outcome::Open, 1.0, 0.0, f64::INFINITY), "compact");
+        assert!(unknown.contains("scatter"), "{unknown}");
     }
 
     #[test]

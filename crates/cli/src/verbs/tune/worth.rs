@@ -48,11 +48,13 @@ pub fn not_worth(
     Some(NotWorth { reason: format!("{reason}{pages}"), numbers })
 }
 
-/// That communication takes no noticeable part of the run.
+/// That communication takes no noticeable part of the run. Where its threads hardly ran at the same
+/// time, that is not known.
 pub fn hardly_talk(profile: &Profile) -> Option<String> {
     let totals = &profile.meta.totals;
     let (taken, accesses) = (totals.raw + totals.waw, totals.loads + totals.stores);
-    (accesses > 0 && (taken as f64) < NOTICEABLE * accesses as f64).then(|| {
+    let quiet = accesses > 0 && (taken as f64) < NOTICEABLE * accesses as f64;
+    (quiet && report::ran_apart(profile).is_none()).then(|| {
         format!(
             "the threads hardly communicate: in {} loads and stores they took {} cache lines from each \
              other",

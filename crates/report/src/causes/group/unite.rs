@@ -5,7 +5,8 @@
 
 use super::{Class, Group};
 use crate::causes::FEW_LINES;
-use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Joins what is one cause; most events first.
 pub(super) fn unite(mut data: Vec<Group>, synchronization: Vec<Group>) -> Vec<Group> {
@@ -39,6 +40,25 @@ pub(super) fn unite(mut data: Vec<Group>, synchronization: Vec<Group>) -> Vec<Gr
                 || (one_line && other.class == Class::False))
     });
     let mut list: Vec<Group> = data.into_iter().chain(locks).collect();
+    list.sort_by_key(|group| std::cmp::Reverse(group.events));
+    list
+}
+
+/// Joins the data of each object that is shared in one way, but for the groups that `stay`.
+pub(in crate::causes) fn joined_by_object(groups: Vec<Group>, stay: &[bool]) -> Vec<Group> {
+    let (mut list, mut joined): (Vec<Group>, BTreeMap<(Class, u32), Group>) = Default::default();
+    for (group, stays) in groups.into_iter().zip(stay) {
+        let is_data = matches!(group.class, Class::False | Class::True);
+        if *stays || !is_data || group.object() == 0 {
+            list.push(group);
+            continue;
+        }
+        match joined.entry((group.class, group.object())) {
+            Entry::Vacant(entry) => drop(entry.insert(group)),
+            Entry::Occupied(mut entry) => entry.get_mut().merge(group),
+        }
+    }
+    list.extend(joined.into_values());
     list.sort_by_key(|group| std::cmp::Reverse(group.events));
     list
 }
@@ -89,4 +109,39 @@ fn few(group: &Group) -> bool {
 fn meet_in_code(a: &Group, b: &Group) -> bool {
     let places: BTreeSet<&u32> = a.sides.keys().collect();
     b.sides.keys().any(|place| places.contains(place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stays_is_left_alone_and_the_rest_of_an_object_is_one() {
+        let group = |class, object, events| {
+            let mut group = Group::new(class);
+            (group.events, group.objects) = (events, BTreeMap::from([(object, events)]));
+            group
+        };
+        let groups = vec![
+            group(Class::False, 1, 500),
+            group(Class::False, 1, 40),
+            group(Class::True, 1, 30),
+            group(Class::False, 1, 20),
+            group(Class::False, 2, 10),
+            group(Class::False, 0, 5),
+            group(Class::False, 0, 5),
+        ];
+        let stay = [true, false, false, false, false, false, false];
+        let joined = joined_by_object(groups, &stay);
+        let of = |group: &Group| (group.class, group.object(), group.events);
+        let expected = [
+            (Class::False, 1, 500),
+            (Class::False, 1, 60),
+            (Class::True, 1, 30),
+            (Class::False, 2, 10),
+            (Class::False, 0, 5),
+            (Class::False, 0, 5),
+        ];
+        assert_eq!(joined.iter().map(of).collect::<Vec<_>>(), expected);
+    }
 }

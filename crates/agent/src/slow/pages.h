@@ -1,0 +1,87 @@
+// Accesses by page and thread, where the slow path counts them: engine::pages has the rest.
+//
+// A page's first access by a thread, and that to each of its lines, always comes here, since
+// nothing is granted before. So what was touched, and by whom first, is noted here alone.
+//
+// Neighbours: `pages.rs` maps the counters and moves them into the past; `wire::pages` has the
+// layout.
+#ifndef TT_PAGES_H
+#define TT_PAGES_H
+#include "events.h"
+
+SHARED u64 tt_page_owners;             // address of the owners of places
+SHARED u64 tt_touched_runs[RUNS / 64]; // where any thread has touched a page
+
+#define WITHIN_PAGE ((1ull << PAGE_SHIFT) - 1)
+#define RUN_OF_PLACE(place) ((place) / ((1ull << PLACES_BITS) / RUNS))
+
+static inline void set_bit(u64 *bits, u64 bit) {
+    if (!(__atomic_load_n(&bits[bit / 64], __ATOMIC_RELAXED) >> bit % 64 & 1))
+        __atomic_fetch_or(&bits[bit / 64], 1ull << bit % 64, __ATOMIC_RELAXED);
+}
+
+// The page has the place, or gets it, touched first by the thread; whether it does.
+COLD static int take_place(const struct thread *t, struct page_owner *owner, u64 place, u64 page, u32 site) {
+    u64 found = 0;
+    if (__atomic_compare_exchange_n(&owner->page, &found, page + 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+        owner->site = site;
+        owner->thread = (u32)t->id + 1;
+        set_bit(tt_touched_runs, RUN_OF_PLACE(place));
+        return 1;
+    }
+    return found == page + 1;
+}
+
+// Says which allocated block the address lies in, if it does.
+COLD static void note_block(struct page_owner *owner, u64 address) {
+    struct known k;
+    u32 none = 0;
+    struct block *b = block_at(address);
+    if (!b || !read_block(b, address, &k) ||
+        !__atomic_compare_exchange_n(&owner->group, &none, k.group, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        return;
+    owner->allocated_by = k.thread;
+    owner->start = k.start;
+    owner->bytes = k.bytes;
+    owner->ordinal = k.ordinal;
+}
+
+// The part of an access that lies in one page, from `start` to the byte at `end`.
+static inline void count_in_page(const struct thread *t, u64 start, u64 end, unsigned reads, unsigned writes,
+                                 u32 site) {
+    u64 page = start >> PAGE_SHIFT, first = (start & WITHIN_PAGE) / LINE, last = (end & WITHIN_PAGE) / LINE;
+    u64 place = page & ((1ull << PLACES_BITS) - 1);
+    struct page_owner *owner = (struct page_owner *)tt_page_owners + place;
+    u64 owned = __atomic_load_n(&owner->page, __ATOMIC_RELAXED);
+    if (__builtin_expect(owned != page + 1, 0) && !take_place(t, owner, place, page, site)) {
+        __atomic_fetch_add(tt_session.page_accesses_lost, reads + writes, __ATOMIC_RELAXED);
+        return;
+    }
+    struct page_touched *touched = (struct page_touched *)(t->grants - TOUCHED_BELOW) + place;
+    struct page_counters *counters = (struct page_counters *)(t->grants - COUNTERS_BELOW) + place;
+    u64 lines = ~0ull >> (LINE - 1 - (last - first)) << first;
+    if (lines & ~touched->lines) {
+        set_bit((u64 *)(t->grants - RUNS_BELOW), RUN_OF_PLACE(place));
+        touched->lines |= lines;
+        if (!owner->group && tt_blocks.records)
+            note_block(owner, start);
+    }
+    if (writes && lines & ~touched->written)
+        touched->written |= lines;
+    counters->reads += reads;
+    counters->writes += writes;
+}
+
+// An access counts once for each page that it touches.
+static inline void count_by_page(const struct thread *t, u64 start, u64 bytes, unsigned reads,
+                                 unsigned writes, u32 site) {
+    if (!bytes || (start | (start + bytes - 1)) >> ADDRESS_BITS || !t->grants)
+        return;
+    for (u64 last = start + bytes - 1, at = start; at <= last; at = (at | WITHIN_PAGE) + 1) {
+        u64 end = at | WITHIN_PAGE;
+        end = end < last ? end : last;
+        count_in_page(t, at, end, reads, writes, site);
+    }
+}
+
+#endif

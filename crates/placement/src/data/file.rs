@@ -1,0 +1,361 @@
+//! The plan file's part about data: which ranges of which objects go to which nodes.
+//!
+//! Objects are named by what another run can recognise (symbol, allocation site, thread), ranges by
+//! their offset from the object's first page, so that addresses play no part. Neighbours:
+//! `joint.rs` computes, `plan.rs` is the file.
+
+use crate::data::joint::{JointPlan, PageSpot, Pair};
+use crate::data::policy::{DataPolicy, weights};
+use crate::data::usage::{DataIdentity, DataObject, DataPage, DataUse};
+use crate::plan::Plan;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use topology::{Costs, DataNodes, Topology};
+
+/// Version of plans that have a data part.
+pub const PLAN_WITH_DATA: u32 = 3;
+
+/// What a layout costs, in the unit of the plan's costs.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct DataCost {
+    /// All of it.
+    pub total: f64,
+    /// Between threads.
+    pub communication: f64,
+    /// From threads to memory.
+    pub memory: f64,
+    /// At the memory controllers.
+    pub controllers: f64,
+}
+
+/// A policy for data with the best placement of threads for it.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct DataRow {
+    /// The policy for data.
+    pub policy: String,
+    /// The policy for threads with which it costs least.
+    pub threads: String,
+    /// Share of accesses to pages on the node with most accesses to them (Loc_App, 4.10), 0 to 1.
+    pub locality: f64,
+    /// Share of accesses that the thread's own node serves, 0 to 1.
+    pub local: f64,
+    /// B_Acc (4.5), percent: 0 when all nodes serve as many accesses.
+    pub balance: f64,
+    /// What it costs.
+    pub cost: DataCost,
+}
+
+/// A node that data can be on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PlanNode {
+    /// hwloc's logical number (L#).
+    pub logical: u32,
+    /// The kernel's number (P#), by which ranges name nodes.
+    pub os: u32,
+    /// How often it comes up in a turn of the weighted interleaving.
+    pub weight: u32,
+}
+
+/// Adjacent pages that go to the same place. Exactly one of `node` and `interleave` says where.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+pub struct PlanRange {
+    /// Bytes from the object's first page.
+    pub offset: u64,
+    /// Length in bytes, whole pages.
+    pub bytes: u64,
+    /// The node, by the kernel's number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<u32>,
+    /// The nodes over which pages go in turns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interleave: Vec<u32>,
+    /// How often each of them comes up in a turn; empty: once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub weights: Vec<u32>,
+}
+
+/// An object, or one block of it, and where its pages go.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct PlanObject {
+    /// How a run recognises it.
+    pub identity: DataIdentity,
+    /// Blocks that are allocated there before it; `None`: all blocks that have no entry of their
+    /// own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ordinal: Option<u64>,
+    /// Bytes of one block; 0 = not known.
+    pub bytes: u64,
+    /// By offset; pages that are in none stay where they are touched first.
+    pub ranges: Vec<PlanRange>,
+}
+
+/// What happens to memory that no object of the plan names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RestOfMemory {
+    /// It stays where it is touched first.
+    #[default]
+    FirstTouch,
+    /// Its pages go in turns over the nodes.
+    Interleave,
+    /// The same, by the nodes' weights.
+    WeightedInterleave,
+}
+
+/// Where data goes.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct PlanData {
+    /// The policy.
+    pub policy: String,
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// The nodes that data can be on.
+    pub nodes: Vec<PlanNode>,
+    /// As in [`DataRow`].
+    pub locality: f64,
+    /// As in [`DataRow`].
+    pub local: f64,
+    /// As in [`DataRow`].
+    pub balance: f64,
+    /// What threads and data cost together.
+    pub cost: DataCost,
+    /// What no layout costs less than.
+    pub lower_bound: f64,
+    /// The policies side by side.
+    pub policies: Vec<DataRow>,
+    /// Bytes that each thread touches; empty where that is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub working_sets: Vec<u64>,
+    /// What a reader should know; sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// Memory that no object below names.
+    pub rest: RestOfMemory,
+    /// Share of the accesses that go to memory that no plan can name, 0 to 1.
+    pub rest_share: f64,
+    /// Objects with pages that do not stay where they are touched first.
+    pub objects: Vec<PlanObject>,
+}
+
+impl From<&Pair> for DataRow {
+    fn from(pair: &Pair) -> Self {
+        Self {
+            policy: pair.data.name().into(),
+            threads: pair.policy.name().into(),
+            locality: pair.quality.locality,
+            local: pair.quality.local,
+            balance: pair.quality.balance,
+            cost: pair.cost.into(),
+        }
+    }
+}
+
+impl From<crate::data::CostParts> for DataCost {
+    fn from(parts: crate::data::CostParts) -> Self {
+        Self {
+            total: parts.total(),
+            communication: parts.communication,
+            memory: parts.memory,
+            controllers: parts.controllers,
+        }
+    }
+}
+
+impl PlanData {
+    /// Of a plan for `usage` on `topology`.
+    pub fn new(plan: &JointPlan, usage: &DataUse, topology: &Topology, costs: &Costs) -> Self {
+        let nodes = DataNodes::new(topology, costs);
+        let weights = weights(&nodes);
+        let node = |(node, &weight): (&topology::DataNode, &u32)| PlanNode {
+            logical: node.logical,
+            os: node.os,
+            weight,
+        };
+        let named: Vec<PlanNode> = nodes.nodes.iter().zip(&weights).map(node).collect();
+        let rest = rest(plan, usage);
+        let mut notes = nodes.notes.clone();
+        notes.extend(usage.assumed.map(|share| {
+            format!(
+                "Which accesses the caches serve was not recorded; {:.0} % of them are taken to pass \
+                 the private caches.",
+                share * 100.0
+            )
+        }));
+        Self {
+            policy: plan.data.name().into(),
+            page_bytes: usage.page_bytes,
+            locality: plan.quality.locality,
+            local: plan.quality.local,
+            balance: plan.quality.balance,
+            cost: plan.cost.into(),
+            lower_bound: plan.bound,
+            policies: plan.best_of_each().iter().map(DataRow::from).collect(),
+            working_sets: working_sets(usage),
+            notes,
+            rest,
+            rest_share: rest_share(usage),
+            objects: match plan.data {
+                DataPolicy::FirstTouch => Vec::new(),
+                _ if nodes.len() == 1 => Vec::new(),
+                _ => objects(plan, usage, &named, rest),
+            },
+            nodes: named,
+        }
+    }
+
+    /// Whether all memory stays where it is touched first.
+    pub fn stays(&self) -> bool {
+        self.objects.is_empty() && self.rest == RestOfMemory::FirstTouch
+    }
+
+    /// What is wrong with it, if something is.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let known = |os: u32| self.nodes.iter().any(|node| node.os == os);
+        if self.page_bytes == 0 || !self.page_bytes.is_power_of_two() {
+            return Err(format!("its data has pages of {} bytes", self.page_bytes));
+        }
+        for range in self.objects.iter().flat_map(|object| &object.ranges) {
+            if range.node.is_some() != range.interleave.is_empty() {
+                return Err(format!("its range at {} must name a node or several", range.offset));
+            }
+            let all = range.node.iter().chain(&range.interleave);
+            if let Some(os) = all.copied().find(|os| !known(*os)) {
+                return Err(format!("it puts data on node P#{os}, which is not among its nodes"));
+            }
+            if !range.weights.is_empty() && range.weights.len() != range.interleave.len() {
+                return Err(format!("its range at {} has a weight too few or many", range.offset));
+            }
+            if range.bytes == 0 || (range.offset | range.bytes) % self.page_bytes != 0 {
+                return Err(format!("its range at {} is not one of whole pages", range.offset));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Plan {
+    /// The plan with its data part.
+    pub fn with_data(self, data: PlanData) -> Self {
+        Self { version: PLAN_WITH_DATA, data: Some(data), ..self }
+    }
+}
+
+fn working_sets(usage: &DataUse) -> Vec<u64> {
+    if usage.working.is_empty() {
+        return Vec::new();
+    }
+    let mut bytes = vec![0; usage.threads];
+    for set in &usage.working {
+        set.threads.iter().for_each(|&thread| bytes[thread as usize] += set.bytes);
+    }
+    bytes
+}
+
+fn rest(plan: &JointPlan, usage: &DataUse) -> RestOfMemory {
+    let known = |page: &DataPage| usage.objects[page.object as usize].identity.is_known();
+    let mut unknown = usage.pages.iter().zip(&plan.pages).filter(|(page, _)| !known(page));
+    match (plan.data, unknown.next().map(|(_, spot)| *spot)) {
+        (DataPolicy::Interleave, _) | (_, Some(PageSpot::Interleave)) => RestOfMemory::Interleave,
+        (DataPolicy::WeightedInterleave, _) | (_, Some(PageSpot::Weighted)) => {
+            RestOfMemory::WeightedInterleave
+        }
+        _ => RestOfMemory::FirstTouch,
+    }
+}
+
+fn rest_share(usage: &DataUse) -> f64 {
+    let unknown = |page: u32| {
+        let object = usage.pages[page as usize].object;
+        !usage.objects[object as usize].identity.is_known()
+    };
+    let sum = |all: bool| -> f64 {
+        let counted = usage.accesses.iter().filter(|access| all || unknown(access.page));
+        counted.map(|access| access.count as f64).sum()
+    };
+    let (all, unknown) = (sum(true), sum(false));
+    if unknown > 0.0 { unknown / all } else { 0.0 }
+}
+
+/// Where a page goes; `None` where the rest of memory goes.
+type Goes = Option<PageSpot>;
+
+/// Objects that can be named, by block, with their ranges.
+fn objects(
+    plan: &JointPlan,
+    usage: &DataUse,
+    nodes: &[PlanNode],
+    rest: RestOfMemory,
+) -> Vec<PlanObject> {
+    let mut blocks: BTreeMap<(u32, u64), Vec<(u64, Goes)>> = BTreeMap::new();
+    for (index, page) in usage.pages.iter().enumerate() {
+        if usage.objects[page.object as usize].identity.is_known() {
+            let goes = goes(plan.pages[index], plan.touched[index], rest);
+            blocks.entry((page.object, page.ordinal)).or_default().push((page.offset, goes));
+        }
+    }
+    let mut found: BTreeMap<u32, Vec<(u64, Vec<PlanRange>)>> = BTreeMap::new();
+    for ((object, ordinal), pages) in &mut blocks {
+        pages.sort_unstable_by_key(|page| page.0);
+        let ranges = ranges(pages, usage.page_bytes, nodes);
+        found.entry(*object).or_default().push((*ordinal, ranges));
+    }
+    found.into_iter().flat_map(|(object, blocks)| entries(usage, object, blocks)).collect()
+}
+
+/// Pages that stay where the plan's threads touch them first need no entry.
+fn goes(spot: PageSpot, touched: Option<u16>, rest: RestOfMemory) -> Goes {
+    let stays = match (spot, rest) {
+        (PageSpot::FirstTouch, RestOfMemory::FirstTouch) => true,
+        (PageSpot::Node(node), RestOfMemory::FirstTouch) => touched == Some(node),
+        (PageSpot::Interleave, RestOfMemory::Interleave) => true,
+        (PageSpot::Weighted, RestOfMemory::WeightedInterleave) => true,
+        _ => false,
+    };
+    match (spot, touched) {
+        _ if stays => None,
+        (PageSpot::FirstTouch, Some(node)) => Some(PageSpot::Node(node)),
+        (PageSpot::FirstTouch, None) => None,
+        _ => Some(spot),
+    }
+}
+
+/// Runs of pages that go to the same place. Pages between them that nothing accessed go with them.
+fn ranges(pages: &[(u64, Goes)], page_bytes: u64, nodes: &[PlanNode]) -> Vec<PlanRange> {
+    let os = || nodes.iter().map(|node| node.os).collect();
+    let mut found: Vec<PlanRange> = Vec::new();
+    for run in pages.chunk_by(|a, b| a.1 == b.1) {
+        let (offset, end) = (run[0].0, run[run.len() - 1].0 + page_bytes);
+        let range = PlanRange { offset, bytes: end - offset, ..PlanRange::default() };
+        let weights = || nodes.iter().map(|node| node.weight).collect();
+        match run[0].1 {
+            None | Some(PageSpot::FirstTouch) => {}
+            Some(PageSpot::Node(node)) => {
+                found.push(PlanRange { node: Some(nodes[usize::from(node)].os), ..range });
+            }
+            Some(PageSpot::Interleave) => found.push(PlanRange { interleave: os(), ..range }),
+            Some(PageSpot::Weighted) => {
+                found.push(PlanRange { interleave: os(), weights: weights(), ..range });
+            }
+        }
+    }
+    found
+}
+
+/// An entry for what most blocks of an object have in common, and one for each that differs.
+fn entries(usage: &DataUse, object: u32, blocks: Vec<(u64, Vec<PlanRange>)>) -> Vec<PlanObject> {
+    let DataObject { identity, bytes } = &usage.objects[object as usize];
+    let entry =
+        |ordinal, ranges| PlanObject { identity: identity.clone(), ordinal, bytes: *bytes, ranges };
+    let mut count: BTreeMap<&Vec<PlanRange>, usize> = BTreeMap::new();
+    blocks.iter().for_each(|(_, ranges)| *count.entry(ranges).or_default() += 1);
+    let most = count.iter().max_by_key(|(ranges, count)| (**count, std::cmp::Reverse(**ranges)));
+    let usual = most.filter(|(_, count)| **count > 1).map(|(ranges, _)| (*ranges).clone());
+    let mut found = Vec::new();
+    found.extend(usual.iter().filter(|r| !r.is_empty()).map(|r| entry(None, r.clone())));
+    let differs = |block: &&(u64, Vec<PlanRange>)| match &usual {
+        Some(usual) => block.1 != *usual,
+        None => !block.1.is_empty(),
+    };
+    found.extend(blocks.iter().filter(differs).map(|(at, r)| entry(Some(*at), r.clone())));
+    found
+}

@@ -1,0 +1,147 @@
+//! Accesses to pages, counted in the most obvious way.
+
+use crate::{Access, What};
+use std::collections::{BTreeMap, HashMap};
+use types::ThreadId;
+
+/// Bytes of a page.
+pub const PAGE_BYTES: u64 = 4096;
+/// Bytes of a cache line.
+const LINE_BYTES: u64 = 64;
+
+/// A page at an address, and how often what lay there has gone before.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Page {
+    /// Its address divided by [`PAGE_BYTES`].
+    pub number: u64,
+    /// How often memory at this address was unmapped or became new before.
+    pub life: u32,
+}
+
+/// What a thread has done with a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Loads.
+    pub reads: u64,
+    /// Stores.
+    pub writes: u64,
+}
+
+/// The lines of a page that a thread has accessed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Touched {
+    /// Bit i: it accessed line i.
+    pub lines: u64,
+    /// Bit i: it wrote to line i.
+    pub written: u64,
+}
+
+/// All accesses to pages. An access to two pages counts for both.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PageTally {
+    /// By page, time slice and thread.
+    pub counts: BTreeMap<(Page, u32, ThreadId), Counts>,
+    /// By page and thread, over all time.
+    pub touched: BTreeMap<(Page, ThreadId), Touched>,
+    /// Who accessed a page first, and at which code site.
+    pub first: HashMap<Page, (ThreadId, u32)>,
+    /// Lives that have ended, by number of the page; 0 for others.
+    ended: HashMap<u64, u32>,
+}
+
+impl PageTally {
+    /// Counts an access in a time slice.
+    pub fn access(&mut self, slice: u32, access: &Access) {
+        match access.what {
+            What::Forget => self.forget(access.address, access.bytes),
+            What::Copy { to } => self.forget(to, access.bytes),
+            What::Read | What::Write => self.count(slice, access),
+        }
+    }
+
+    fn count(&mut self, slice: u32, access: &Access) {
+        let writes = access.what == What::Write;
+        for part in access.parts(PAGE_BYTES) {
+            let life = self.ended.get(&part.block).copied().unwrap_or(0);
+            let page = Page { number: part.block, life };
+            self.first.entry(page).or_insert((access.thread, access.site));
+            let counts = self.counts.entry((page, slice, access.thread)).or_default();
+            *(if writes { &mut counts.writes } else { &mut counts.reads }) += 1;
+            let last = (part.first + part.bytes - 1) / LINE_BYTES;
+            let lines = (part.first / LINE_BYTES..=last).fold(0, |lines, line| lines | 1 << line);
+            let touched = self.touched.entry((page, access.thread)).or_default();
+            touched.lines |= lines;
+            if writes {
+                touched.written |= lines;
+            }
+        }
+    }
+
+    /// What lies in pages wholly in the range has gone, where anything was there.
+    fn forget(&mut self, address: u64, bytes: u64) {
+        let range = address.div_ceil(PAGE_BYTES)..address.saturating_add(bytes) / PAGE_BYTES;
+        let all = |number| Page { number, life: 0 };
+        let none = ThreadId(0);
+        let from = (all(range.start), none);
+        let end = (all(range.end.max(range.start)), none);
+        let mut gone: Vec<u64> =
+            self.touched.range(from..end).map(|((page, _), _)| page.number).collect();
+        gone.dedup();
+        for number in gone {
+            let life = self.ended.entry(number).or_default();
+            // A life in which nothing was accessed leaves no trace.
+            let used = self.first.contains_key(&Page { number, life: *life });
+            *life += u32::from(used);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access(thread: u32, what: What, address: u64, bytes: u64) -> Access {
+        Access { thread: ThreadId(thread), what, address, bytes, site: thread + 7 }
+    }
+
+    fn counts(tally: &PageTally) -> Vec<(u64, u32, u32, u32, u64, u64)> {
+        let row = |((page, slice, thread), counts): (&(Page, u32, ThreadId), &Counts)| {
+            (page.number, page.life, *slice, thread.0, counts.reads, counts.writes)
+        };
+        tally.counts.iter().map(row).collect()
+    }
+
+    #[test]
+    fn accesses_count_for_each_page_that_they_touch() {
+        let mut tally = PageTally::default();
+        tally.access(0, &access(1, What::Write, 0x1000, 8));
+        tally.access(0, &access(0, What::Read, 0x1ffc, 8));
+        tally.access(2, &access(1, What::Read, 0x1040, 65));
+        assert_eq!(
+            counts(&tally),
+            [(1, 0, 0, 0, 1, 0), (1, 0, 0, 1, 0, 1), (1, 0, 2, 1, 1, 0), (2, 0, 0, 0, 1, 0)]
+        );
+        let page = Page { number: 1, life: 0 };
+        assert_eq!(tally.first[&page], (ThreadId(1), 8));
+        assert_eq!(tally.touched[&(page, ThreadId(1))], Touched { lines: 0b111, written: 1 });
+        assert_eq!(tally.touched[&(page, ThreadId(0))], Touched { lines: 1 << 63, written: 0 });
+    }
+
+    #[test]
+    fn what_comes_to_lie_at_an_address_later_is_another_page() {
+        let mut tally = PageTally::default();
+        // Nothing was there yet.
+        tally.access(0, &access(0, What::Forget, 0, 1 << 40));
+        tally.access(0, &access(0, What::Write, 0x1000, 1));
+        tally.access(0, &access(0, What::Write, 0x2000, 1));
+        // A part of a page stays.
+        tally.access(0, &access(0, What::Forget, 0x1000, 0x1800));
+        tally.access(0, &access(0, What::Forget, 0x1000, 0x1000));
+        tally.access(0, &access(1, What::Read, 0x1000, 1));
+        tally.access(0, &access(1, What::Read, 0x2000, 1));
+        assert_eq!(
+            counts(&tally),
+            [(1, 0, 0, 0, 0, 1), (1, 1, 0, 1, 1, 0), (2, 0, 0, 0, 0, 1), (2, 0, 0, 1, 1, 0)]
+        );
+    }
+}

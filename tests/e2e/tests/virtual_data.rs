@@ -1,0 +1,115 @@
+//! Data on the nodes that a plan says, on machines with 2, 4 and 8 of them: programs are recorded
+//! here, planned for the machine, and run in it twice, and once more after a rebuild.
+
+use e2e::data::{allocating, place, planned, recorded};
+use lab::{Guest, Machine, can_boot, quoted};
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+use test_support::{Compiler, Scratch, probe};
+
+/// Programs of `tests/programs/data/` with their flags and arguments.
+const PROGRAMS: [(Compiler, &str, &[&str], &[&str]); 4] = [
+    (Compiler::Gcc, "stencil.c", &["-O2", "-pthread"], &["128", "2"]),
+    (Compiler::Gxx, "matrices.cpp", &["-O2", "-pthread"], &["128"]),
+    (Compiler::Gcc, "hashing.c", &["-O2", "-pthread"], &["8192", "2"]),
+    (Compiler::Gfortran, "fields.f90", &["-O2", "-fopenmp"], &[]),
+];
+
+/// A program that is to run in the guest.
+struct Planned {
+    name: &'static str,
+    plan: PathBuf,
+    /// As recorded, twice, and rebuilt.
+    runs: [Vec<String>; 3],
+}
+
+fn programs(scratch: &Scratch, machine: &str) -> Vec<Planned> {
+    let mut all = Vec::new();
+    for (compiler, name, flags, arguments) in PROGRAMS {
+        let Some((binary, rebuilt)) = allocating(compiler, name, flags) else {
+            probe::skip(name, "this compiler is not installed");
+            continue;
+        };
+        let command = |binary: &PathBuf| {
+            let mut words = vec![binary.display().to_string()];
+            words.extend(arguments.iter().map(ToString::to_string));
+            words
+        };
+        let folder = scratch.join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        let words = command(&binary);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let own = Scratch::new();
+        let plan = folder.join("plan.json");
+        place(&recorded(&own, &words), &plan, machine);
+        let runs = [command(&binary), command(&binary), command(&rebuilt)];
+        all.push(Planned { name, plan, runs });
+    }
+    all
+}
+
+fn on(nodes: u32) {
+    let cpus = 8 / nodes;
+    if !can_boot(&format!("data on {nodes} nodes")) {
+        return;
+    }
+    let (scratch, out) = (Scratch::new(), Scratch::new());
+    let programs = programs(&scratch, &format!("numa:{nodes} core:{cpus} pu:1"));
+    let mut guest = Guest::new(Machine::even(nodes, cpus)).threadtalk().out(out.path());
+    guest = guest.timeout(Duration::from_secs(600));
+    let mut script = "export OMP_WAIT_POLICY=passive\n".to_owned();
+    for (number, program) in programs.iter().enumerate() {
+        guest = guest.file(&program.plan, format!("/plans/{number}.json"));
+        for (run, command) in program.runs.iter().enumerate() {
+            guest = guest.program(&command[0]);
+            let _ = writeln!(
+                script,
+                "threadtalk run -q --plan /plans/{number}.json -o /out/{number}-{run}.json -- {} || exit 1",
+                quoted(command)
+            );
+        }
+    }
+    let ended = guest.run(&script).unwrap().expect_code(0);
+    for (number, program) in programs.iter().enumerate() {
+        for run in 0..program.runs.len() {
+            let text = std::fs::read(out.join(&format!("{number}-{run}.json"))).unwrap();
+            let all: Value = serde_json::from_slice(&text).unwrap();
+            check(program, &all["data"], &format!("{} run {run}\n{ended}", program.name));
+        }
+    }
+}
+
+/// At least 99 % of what is planned of the heap is there, on its node.
+fn check(program: &Planned, data: &Value, what: &str) {
+    let objects = data["objects"].as_array().unwrap_or_else(|| panic!("no data: {what}"));
+    let (mut right, mut wrong) = (0, 0);
+    for object in objects.iter().filter(|object| object["object"]["region"] == "heap") {
+        assert!(object["blocks"].as_u64().unwrap() > 0, "{object:#}\n{what}");
+        right += object["pages"]["as_planned"].as_u64().unwrap();
+        wrong += object["pages"]["elsewhere"].as_u64().unwrap();
+    }
+    let planned = planned(&program.plan);
+    assert!(planned > 0, "nothing is planned: {what}");
+    assert!(right >= planned * 99 / 100, "{right} of {planned}: {data:#}\n{what}");
+    assert!(right * 100 >= (right + wrong) * 99, "{wrong} elsewhere: {data:#}\n{what}");
+    // Not all of it on one node by chance.
+    let on = objects.iter().flat_map(|object| object["pages"]["on"].as_array().unwrap());
+    assert!(on.filter(|on| on["node"] != 0).count() > 0, "{data:#}\n{what}");
+}
+
+#[test]
+fn data_lies_as_planned_on_two_nodes() {
+    on(2);
+}
+
+#[test]
+fn data_lies_as_planned_on_four_nodes() {
+    on(4);
+}
+
+#[test]
+fn data_lies_as_planned_on_eight_nodes() {
+    on(8);
+}
