@@ -96,8 +96,9 @@ fn can_place(what: &str) -> bool {
     works
 }
 
-/// Arguments of `partners` after its seconds: partners begin on different processors, and no scheduler has
-/// a reason to bring them together. Where they sleep, it often does, and there is nothing to place.
+/// Arguments of `partners` after its seconds: partners begin on different processors, and no
+/// scheduler has a reason to bring them together. Where they sleep, it often does, and there is
+/// nothing to place.
 const APART: [&str; 5] = ["0", "256", "", "2", "spin"];
 
 fn binds(outcome: &Outcome) -> bool {

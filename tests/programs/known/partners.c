@@ -7,8 +7,9 @@
 // buffer to its partner in the pairing (t, t + PAIRS) or, in every other stretch of time, (t, t^1).
 // WORK_FILE gets the number of turns so far, 20 times a second. CHANGE_SECONDS 0: never.
 //
-// With `spin`, waiting threads yield instead of sleeping, and partners begin on different processors. As
-// all threads run all the time, a scheduler has no reason to bring partners together.
+// With `spin`, waiting threads yield instead of sleeping, and partners begin on different
+// processors. As all threads run all the time, a scheduler has no reason to bring partners
+// together.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
