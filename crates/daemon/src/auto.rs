@@ -16,7 +16,7 @@ use recorder::child::Launch;
 use recorder::machine::Machine as Known;
 use recorder::probed::probed;
 use recorder::sampled::{TransferTime, choose};
-use recorder::{Ended, Streams, Target, signals};
+use recorder::{Ended, RecorderError, Streams, Target, signals};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -426,7 +426,7 @@ fn lock(wanted: &Wanted, options: &Options) -> Result<Option<File>, DaemonError>
 }
 
 /// The machine, with the processors that the first of the processes may use.
-fn machine(targets: &Targets) -> Result<Machine, DaemonError> {
+pub(crate) fn machine(targets: &Targets) -> Result<Machine, DaemonError> {
     let failed = |error: &dyn std::fmt::Display| DaemonError::Machine(error.to_string());
     let topology = Topology::from_xml_str(&Known::here(true).xml).map_err(|e| failed(&e))?;
     let machine = Machine::new(topology).map_err(|error| failed(&error))?;
@@ -452,13 +452,22 @@ fn find_sense<'a>(options: &Options, pids: &[u32], nodes: bool) -> Result<Found<
     if pids.is_empty() {
         return Ok((None, None));
     }
-    let wish = recorder::sampled::Wish::Budget(options.budget);
-    let choice = choose(&probed(), wish, TransferTime::Unknown);
-    match choice.and_then(|choice| Samples::new(pids, choice, nodes)) {
+    match find_samples(pids, options.budget, nodes) {
         Ok(samples) => Ok((Some(Box::new(samples)), None)),
         Err(error) if options.sense == Wish::Samples => Err(error.into()),
         Err(error) => Ok((None, Some(error.to_string()))),
     }
+}
+
+/// Samples of processes, at most for this part of their processor time.
+pub(crate) fn find_samples(
+    pids: &[u32],
+    budget: f64,
+    nodes: bool,
+) -> Result<Samples, RecorderError> {
+    let wish = recorder::sampled::Wish::Budget(budget);
+    let choice = choose(&probed(), wish, TransferTime::Unknown)?;
+    Samples::new(pids, choice, nodes)
 }
 
 fn sense_words(sense: Option<&(dyn Sense + '_)>, senseless: Option<&str>) -> String {

@@ -10,14 +10,17 @@
 //! | `journal.rs` | what threads had before, on disk, so that a later start can restore it |
 //! | `metric.rs` | work that the application or its user tells |
 //! | `auto.rs` | the loop: observe, decide, act |
+//! | `fit.rs` | whether threads are placed well for what they communicate |
 //! | `status.rs` | what a service tells of itself |
 //!
 //! Neighbours: `online` decides, `binding` binds and moves, `perf` samples, `recorder` starts
-//! programs; the verb `auto` of `cli` calls [`auto::run`].
+//! programs; the verb `auto` of `cli` calls it, and the verb `run` asks
+//! whether a plan fits.
 
 pub mod actor;
 pub mod auto;
 pub mod error;
+pub mod fit;
 pub mod journal;
 mod memory;
 pub mod metric;

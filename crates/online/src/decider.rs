@@ -274,8 +274,16 @@ impl Decider {
         self.told = None;
     }
 
-    fn map(&mut self, now_ns: u64, decision: &mut Decision) {
-        self.notice_change(decision);
+    /// The placement that is worth more than the present one by what was seen so far, or why there
+    /// is none.
+    ///
+    /// # Errors
+    /// Why the tasks are as well where they are.
+    pub fn propose(&self) -> Result<Proposal, Why> {
+        self.propose_at(self.last_ns)
+    }
+
+    fn propose_at(&self, now_ns: u64) -> Result<Proposal, Why> {
         let mapping = Mapping {
             settings: &self.settings,
             machine: &self.machine,
@@ -284,7 +292,12 @@ impl Decider {
             basis: self.basis,
             now_ns,
         };
-        match mapping.propose().and_then(|proposal| self.may_try(proposal, now_ns)) {
+        mapping.propose()
+    }
+
+    fn map(&mut self, now_ns: u64, decision: &mut Decision) {
+        self.notice_change(decision);
+        match self.propose_at(now_ns).and_then(|proposal| self.may_try(proposal, now_ns)) {
             Ok((proposal, tried)) => self.place(&proposal, tried, now_ns, decision),
             Err(why) => self.leave(why, decision),
         }

@@ -39,6 +39,7 @@ pub use decision::{Action, Decision, Note, Why};
 pub use guard::{Guard, Verdict};
 pub use log::{Difference, Line, LogError, Replayed, as_logged, read_log, replay};
 pub use machine::{Machine, MachineError};
+pub use mapping::Proposal;
 pub use matrix::Matrix;
 pub use observation::{
     Access, Events, Observation, PageSeen, PageState, Refusal, Refused, TaskSeen, Work,

@@ -17,9 +17,10 @@ use crate::inject::{self, PRELOAD, SHIM};
 use crate::memory::{Mapping, SharedMemory};
 use crate::session::text;
 use crate::target::Target;
+use crate::watch::block_signals;
 use placement::{OPENMP_RIVALS, Plan, PlanSlot, openmp_environment};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::time::Duration;
 use topology::Topology;
 use types::CpuSet;
@@ -57,6 +58,18 @@ impl How {
     /// All of the plan, by the shim.
     pub const ALL: Self = Self { via: Via::Shim, threads: true, data: true, every: None };
 }
+
+/// Is told of a program while it runs under a plan. `()` does not listen.
+pub trait Onlooker: Sync {
+    /// Where data is, as often as [`How::every`] says.
+    fn sees(&self, _: Vec<Sight>) {}
+
+    /// The program runs, as process `pid`, and its initial thread is bound. Called in a thread of
+    /// its own, which is waited for; the program has ended once `is_over` says so.
+    fn goes_along(&self, _pid: u32, _is_over: &dyn Fn() -> bool) {}
+}
+
+impl Onlooker for () {}
 
 /// What became of one planned thread.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -179,7 +192,7 @@ pub fn check_plan(plan: &Plan, here: &Topology) -> Result<(), RecorderError> {
     Ok(())
 }
 
-/// Runs `target` under `plan` until it ends. `seen` is told where data is, if that is asked for.
+/// Runs `target` under `plan` until it ends.
 ///
 /// # Errors
 /// Fails when the plan cannot be used here, or the program cannot be started.
@@ -188,7 +201,7 @@ pub fn launch(
     plan: &Plan,
     how: &How,
     streams: Streams,
-    seen: impl FnMut(Vec<Sight>) + Send,
+    onlooker: &dyn Onlooker,
 ) -> Result<LaunchReport, RecorderError> {
     let planned = plan.data.as_ref().filter(|data| how.data && !data.stays());
     let data = planned.map(DataMemory::create).transpose()?;
@@ -198,9 +211,10 @@ pub fn launch(
             std::thread::scope(|scope| {
                 // What the answerer needs is made where it runs.
                 let answering = scope.spawn(|| {
+                    let seen = |sights| onlooker.sees(sights);
                     Answering::new(&memory).map(|mut answers| answers.run(&stop, how.every, seen))
                 });
-                let launched = launch_with(target, plan, how, streams, Some(&memory));
+                let launched = launch_with(target, plan, how, streams, Some(&memory), onlooker);
                 stop.store(1, Release);
                 Answering::wake(&memory);
                 let loosest = answering.join().unwrap_or(Ok(None))?;
@@ -213,11 +227,11 @@ pub fn launch(
             })
         }
         Some(Err(reason)) => {
-            let mut report = launch_with(target, plan, how, streams, None)?;
+            let mut report = launch_with(target, plan, how, streams, None, onlooker)?;
             report.data = Some(DataReport::inactive(reason));
             Ok(report)
         }
-        None => launch_with(target, plan, how, streams, None),
+        None => launch_with(target, plan, how, streams, None, onlooker),
     }
 }
 
@@ -227,6 +241,7 @@ fn launch_with(
     how: &How,
     streams: Streams,
     data: Option<&DataMemory>,
+    onlooker: &dyn Onlooker,
 ) -> Result<LaunchReport, RecorderError> {
     let via = how.via;
     let shim = inject::find_library(SHIM)?;
@@ -250,7 +265,16 @@ fn launch_with(
         bind_initial(&running, slots.records());
     }
     let pid = running.pid();
-    let ended = running.wait(|| read_back_initial(pid, slots.records()))?;
+    let over = AtomicBool::new(false);
+    let ended = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            block_signals();
+            onlooker.goes_along(pid as u32, &|| over.load(Acquire));
+        });
+        let ended = running.wait(|| read_back_initial(pid, slots.records()));
+        over.store(true, Release);
+        ended
+    })?;
     let header = &header.records()[0];
     let strangers = memory.strangers()?;
     let listed = (header.strangers.load(Relaxed) as usize).min(MAX_STRANGERS);

@@ -5,7 +5,7 @@
 
 use e2e::launch::{outcomes, plan, program, run, two_cpus};
 use serde_json::{Value, json};
-use test_support::{Compiler, Scratch, Threadtalk, probe};
+use test_support::{Compiler, Scratch, Target, Threadtalk, probe};
 
 /// All CPUs, as /proc writes them.
 fn all_cpus() -> String {
@@ -196,6 +196,36 @@ fn a_plan_with_data_places_its_threads() {
     assert_eq!(outcomes(&bindings), ["as planned"; 4], "{outcome}");
     let said = outcome.stderr_text();
     assert!(said.contains("no data was placed: it puts data on node P#63"), "{outcome}");
+}
+
+/// The verdict of `run --verify` for a program of four threads in two pairs, (1, 3) and (2, 4),
+/// with its threads on these PUs.
+fn verified(scratch: &Scratch, program: &str, pus: &[u64]) -> Value {
+    let (file, out) = (scratch.join("plan.json"), scratch.join("verified.json"));
+    plan(&file, pus);
+    let run = Threadtalk::built().verb("run").arg("--plan").arg(&file);
+    let run = run.arg("--verify=30s").arg("-o").arg(&out).arg("--force").arg("--");
+    run.args([program, "12"]).run().expect_code(0);
+    let report: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
+    report["fit"].clone()
+}
+
+#[test]
+fn a_plan_that_does_not_fit_is_told() {
+    if !two_cpus("plans that do not fit") {
+        return;
+    }
+    let target = Target::new(Compiler::Gcc, "tests/programs/known/partners.c");
+    let target = target.flags(&["-O2", "-g", "-pthread"]);
+    let program = target.build().unwrap_or_else(|error| panic!("{error}"));
+    let scratch = Scratch::new();
+    let apart = verified(&scratch, program.to_str().unwrap(), &[0, 0, 0, 1, 1]);
+    if apart["samples"].is_null() {
+        return probe::skip("plans that do not fit", "nothing can be sampled here");
+    }
+    assert_eq!(apart["verdict"], "differs", "{apart}");
+    let together = verified(&scratch, program.to_str().unwrap(), &[0, 0, 1, 0, 1]);
+    assert_eq!(together["verdict"], "fits", "{together}");
 }
 
 #[test]

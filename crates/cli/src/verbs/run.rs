@@ -1,7 +1,8 @@
 //! `threadtalk run`: start a program with every thread, and all data, where a plan puts it, and
-//! show what is in force. `data.rs` tells of data.
+//! show what is in force. `data.rs` tells of data, `fit.rs` whether the plan fits the run.
 
 mod data;
+mod fit;
 
 use super::topo;
 use crate::output::{OUTPUT, Output};
@@ -9,12 +10,13 @@ use crate::said::{refuse, say, say_more, several};
 use anyhow::Context;
 use placement::Plan;
 use recorder::data::Sight;
-use recorder::launch::{Binding, How, LaunchReport, Outcome, Via, check_plan, launch};
+use recorder::launch::{Binding, How, LaunchReport, Onlooker, Outcome, Via, check_plan, launch};
 use recorder::{Streams, Target};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Threads outside the plan, or missing, that are named one by one.
@@ -38,6 +40,10 @@ pub struct Args {
     /// Say every so often where data is while the program runs, like 10s
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, hide_short_help = true)]
     data_every: Option<Duration>,
+    /// Look early, for at most TIME, whether the plan fits what the threads of this run communicate
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration,
+          num_args = 0..=1, default_missing_value = "10s", require_equals = true)]
+    verify: Option<Duration>,
     /// Print nothing unless threads or data were elsewhere than planned
     #[arg(short, long, help_heading = OUTPUT)]
     quiet: bool,
@@ -92,10 +98,9 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         data: args.apply != What::Threads,
         every: args.data_every,
     };
-    let began = Instant::now();
-    let seen = |sights: Vec<Sight>| data::tell_while_running(began.elapsed(), &sights);
+    let beside = Beside { began: Instant::now(), verify: args.verify, verdict: OnceLock::new() };
     let launched = check_plan(&plan, &machine)
-        .and_then(|()| launch(&target, &plan, &how, Streams::Inherited, seen));
+        .and_then(|()| launch(&target, &plan, &how, Streams::Inherited, &beside));
     let report = match launched {
         Ok(report) => report,
         Err(error) => return Ok(refuse(&error)),
@@ -108,12 +113,38 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
             data::tell(found);
         }
     }
+    let verdict = beside.verdict.into_inner();
+    if let Some(verdict) = verdict.as_ref().filter(|verdict| !args.quiet || !fit::is_good(verdict))
+    {
+        say(&fit::sentence(verdict));
+    }
     if let Some(mut file) = file {
         let name = file.name();
-        writeln!(file, "{:#}", json(&report)).with_context(|| format!("cannot write {name}"))?;
+        let mut all = json(&report);
+        all["fit"] = verdict.as_ref().map_or(serde_json::Value::Null, fit::json);
+        writeln!(file, "{all:#}").with_context(|| format!("cannot write {name}"))?;
         file.finish()?;
     }
     Ok(report.ended.ending.shell_code())
+}
+
+/// What is looked at and told while the program runs.
+struct Beside {
+    began: Instant,
+    verify: Option<Duration>,
+    verdict: OnceLock<fit::Looked>,
+}
+
+impl Onlooker for Beside {
+    fn sees(&self, sights: Vec<Sight>) {
+        data::tell_while_running(self.began.elapsed(), &sights);
+    }
+
+    fn goes_along(&self, pid: u32, is_over: &dyn Fn() -> bool) {
+        if let Some(most) = self.verify {
+            let _ = self.verdict.set(fit::look(pid, most, is_over));
+        }
+    }
 }
 
 /// The bindings in force, then every difference from the plan in words.

@@ -54,7 +54,7 @@ impl Runner<'_> {
 
     /// One run under a plan.
     pub fn placed(&self, plan: &Plan) -> Result<Times, Stop> {
-        let report = launch(self.target, plan, &How::ALL, self.streams, |_| ())?;
+        let report = launch(self.target, plan, &How::ALL, self.streams, &())?;
         let times = self.checked(report.ended)?;
         let data = report.data.and_then(|data| data.inactive);
         match report.inactive.or(data) {
