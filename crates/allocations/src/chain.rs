@@ -51,9 +51,9 @@ pub struct Told {
 pub struct Trace<const FRAMES: usize> {
     /// Return addresses, innermost first; 0 = no more are known.
     pub frames: [u64; FRAMES],
+    /// In the order in which they led outwards, at most two for each frame.
     told: [[Told; 2]; FRAMES],
-    /// Words of each frame in `told`.
-    counts: [u8; FRAMES],
+    told_count: usize,
     /// %rbp from the entry's stack address, if a frame was found by the register itself.
     rbp: Option<u64>,
 }
@@ -63,15 +63,16 @@ impl<const FRAMES: usize> Trace<FRAMES> {
     pub const NONE: Self = Self {
         frames: [0; FRAMES],
         told: [[Told { above: 0, on_stack: false, value: 0 }; 2]; FRAMES],
-        counts: [0; FRAMES],
+        told_count: 0,
         rbp: None,
     };
 
-    fn tell(&mut self, k: usize, entry: Entry, at: u64, value: u64, on_stack: bool) {
+    fn tell(&mut self, entry: Entry, at: u64, value: u64, on_stack: bool) {
         let value = if on_stack { value.wrapping_sub(entry.stack) } else { value };
-        let count = usize::from(self.counts[k]).min(1);
-        self.told[k][count] = Told { above: (at - entry.stack) as u32, on_stack, value };
-        self.counts[k] = count as u8 + 1;
+        if let Some(told) = self.told.as_flattened_mut().get_mut(self.told_count) {
+            *told = Told { above: (at - entry.stack) as u32, on_stack, value };
+            self.told_count += 1;
+        }
     }
 
     /// Whether an entry was come to by the same calls.
@@ -84,20 +85,13 @@ impl<const FRAMES: usize> Trace<FRAMES> {
             return false;
         }
         // Each word is where it was only if those before it are as they were.
-        for (told, count) in self.told.iter().zip(self.counts).skip(1) {
-            if count == 0 {
-                break;
-            }
-            for told in &told[..usize::from(count)] {
-                // SAFETY: a frame of the caller, whose words are the same so far.
-                let word = unsafe { *((entry.stack + u64::from(told.above)) as *const u64) };
-                let word = if told.on_stack { word.wrapping_sub(entry.stack) } else { word };
-                if word != told.value {
-                    return false;
-                }
-            }
-        }
-        true
+        let told = self.told.as_flattened().get(..self.told_count).unwrap_or(&[]);
+        told.iter().all(|told| {
+            // SAFETY: a frame of the caller, whose words are the same so far.
+            let word = unsafe { *((entry.stack + u64::from(told.above)) as *const u64) };
+            let base = if told.on_stack { entry.stack } else { 0 };
+            word.wrapping_sub(base) == told.value
+        })
     }
 }
 
@@ -128,7 +122,7 @@ pub fn trace<const FRAMES: usize>(entry: Entry) -> Trace<FRAMES> {
         match (rule.is_by_rbp(), rbp_at) {
             (false, _) => {}
             (true, 0) => trace.rbp = Some(entry.rbp.wrapping_sub(entry.stack)),
-            (true, at) => trace.tell(k, entry, at, rbp, true),
+            (true, at) => trace.tell(entry, at, rbp, true),
         }
         if let Some(at) = rule.saved() {
             let at = end.wrapping_add_signed(at);
@@ -145,7 +139,7 @@ pub fn trace<const FRAMES: usize>(entry: Entry) -> Trace<FRAMES> {
             break;
         }
         trace.frames[k] = back;
-        trace.tell(k, entry, end - 8, back, false);
+        trace.tell(entry, end - 8, back, false);
         stack = end;
     }
     trace

@@ -3,7 +3,7 @@
 //! The plan is for the launched process and for what it executes in its own place. A forked child
 //! places nothing, but knows our memory when it frees some.
 
-use crate::{HEAP, fixed, large, records, runs, small};
+use crate::{HEAP, fixed, large, records, runs};
 use allocations::{busy, chain, real};
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
@@ -261,7 +261,6 @@ unsafe extern "C" fn in_forked_child() {
     busy::leave();
     chain::LOCK.break_open();
     large::break_open();
-    small::break_open();
     crate::sites::break_open();
     fixed::break_open();
 }

@@ -86,28 +86,23 @@ fn verdict(session: Session, address: u64) -> u32 {
     answer
 }
 
-/// Whether this thread has just seen that an entry belongs to no site.
+/// The site of the plan from which a block is allocated, where this thread has come the same way
+/// just before; `Some(None)`: of no site.
 #[inline(always)]
-pub fn is_known_other(entry: Entry, digits: u32) -> bool {
-    ways::place(entry, digits).site(entry, digits, UNLOADED.load(Relaxed)) == Some(None)
+pub fn recent(entry: Entry, digits: u32) -> Option<Option<usize>> {
+    ways::place(entry, digits).site(entry, digits, UNLOADED.load(Relaxed))
 }
 
-/// The site of the plan from which a block is allocated; `None`: of no site.
-#[inline]
+/// The same for an entry that is not [`recent`].
+#[cold]
 pub fn of(session: Session, entry: Entry, digits: u32) -> Option<usize> {
-    let way = ways::place(entry, digits);
     let unloaded = UNLOADED.load(Relaxed);
-    if let Some(site) = way.site(entry, digits, unloaded) {
-        return site;
-    }
     let (trace, answer) = find(session, entry, digits);
-    way.keep(trace, digits, unloaded, answer);
+    ways::place(entry, digits).keep(trace, digits, unloaded, answer);
     answer
 }
 
-/// The same by walking up the stack.
-#[cold]
-#[inline(never)]
+/// The site by walking up the stack.
 fn find(session: Session, entry: Entry, digits: u32) -> (Trace<LOOKED_AT>, Option<usize>) {
     let all: Trace<LOOKED_AT> = chain::trace(entry);
     let mut passed = 0;

@@ -4,7 +4,6 @@
 //! A page's wish is decided by majority vote (Boyer and Moore, MJRTY, 1991). Pages are moved, not
 //! given a policy, which would split the heap into as many mappings.
 
-use crate::mutex::Mutex;
 use crate::session::{self, Session};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use injected::policies::{self, MAX_PAGES, mode};
@@ -25,20 +24,35 @@ struct Page {
     vote: AtomicU32,
 }
 
+impl Page {
+    /// Counts a vote for a wish (a node plus 1): the wish that led before, 0 if none did, and
+    /// whether this one has just taken the lead.
+    fn take_vote(&self, wish: u32) -> (u32, bool) {
+        loop {
+            let known = self.vote.load(Relaxed);
+            let (led, lead) = (known >> NODE_SHIFT, known & LEAD);
+            let (next, moves) = match led {
+                _ if led == wish && lead >= MAX_LEAD => return (led, false),
+                _ if led == wish => (known + 1, false),
+                _ if led == 0 || lead == 0 => (wish << NODE_SHIFT | 1, true),
+                _ => (known - 1, false),
+            };
+            if self.vote.compare_exchange_weak(known, next, Relaxed, Relaxed).is_ok() {
+                return (led, moves);
+            }
+        }
+    }
+}
+
 static PAGES: [Page; PLACES] = [const {
     Page { number: AtomicU64::new(0), entry: AtomicU32::new(0), vote: AtomicU32::new(0) }
 }; PLACES];
-static VOTING: Mutex = Mutex::new();
 
 const NODE_SHIFT: u32 = 24;
 const LEAD: u32 = (1 << NODE_SHIFT) - 1;
-/// A lead that is not counted further: a page that has changed its use must be able to change.
-const MAX_LEAD: u32 = 1 << 12;
-
-/// In a forked child.
-pub fn break_open() {
-    VOTING.break_open();
-}
+/// A lead that is not counted further: about the blocks that a page has room for. A page that has
+/// changed its use can change, and where all agree, nothing is written.
+const MAX_LEAD: u32 = 128;
 
 /// A block that the program's allocator has given.
 pub fn placed(session: Session, number: u32, block: *mut u8, bytes: usize) {
@@ -79,42 +93,27 @@ fn vote(session: Session, entry: u32, number: u64, node: u32, within: *mut u8) {
         session.header.small_lost.fetch_add(1, Relaxed);
         return;
     };
-    let wish = node + 1;
-    let known = page.vote.load(Relaxed);
-    // The lead need not be exact where all agree.
-    if known >> NODE_SHIFT == wish && known & LEAD >= MAX_LEAD {
-        return;
+    let (was, moves) = page.take_vote(node + 1);
+    if moves {
+        page.entry.store(entry, Relaxed);
     }
-    let moves = VOTING.with(|| {
-        let known = page.vote.load(Relaxed);
-        let (now, lead) = (known >> NODE_SHIFT, known & LEAD);
-        let set = |node: u32, lead: u32| page.vote.store(node << NODE_SHIFT | lead, Relaxed);
-        match now {
-            0 => {
-                page.entry.store(entry, Relaxed);
-                set(wish, 1);
-                return true;
-            }
-            _ if now == wish => set(wish, (lead + 1).min(MAX_LEAD)),
-            _ if lead > 0 => set(now, lead - 1),
-            _ => {
-                set(wish, 1);
-                return true;
-            }
-        }
-        if now != wish {
-            session.header.conflicts.fetch_add(1, Relaxed);
-        }
-        false
-    });
+    if was != 0 && was != node + 1 && !moves {
+        session.header.conflicts.fetch_add(1, Relaxed);
+    }
     if moves && !session::is_filtered() {
-        // The page must be there to be moved.
-        // SAFETY: a byte of a block that the program has not got yet; it keeps its value.
-        unsafe { core::sync::atomic::AtomicU8::from_ptr(within) }.fetch_or(0, Relaxed);
-        let mut status = [0; MAX_PAGES];
-        policies::pages(&[number * PAGE], Some(&[node as i32]), &mut status);
-        session.header.small_pages.fetch_add(1, Relaxed);
+        move_page(session, number, node, within);
     }
+}
+
+#[cold]
+#[inline(never)]
+fn move_page(session: Session, number: u64, node: u32, within: *mut u8) {
+    // The page must be there to be moved.
+    // SAFETY: a byte of a block that the program has not got yet; it keeps its value.
+    unsafe { core::sync::atomic::AtomicU8::from_ptr(within) }.fetch_or(0, Relaxed);
+    let mut status = [0; MAX_PAGES];
+    policies::pages(&[number * PAGE], Some(&[node as i32]), &mut status);
+    session.header.small_pages.fetch_add(1, Relaxed);
 }
 
 /// The place of a page, taken now if it has none.

@@ -29,12 +29,13 @@ fn is_meant(bytes: usize, stack: u64) -> bool {
 #[inline(never)]
 fn planned(wanted: Wanted, entry: Entry, call: impl FnOnce() -> Block) -> Block {
     let digits = digits(wanted.bytes);
-    if sites::is_known_other(entry, digits) || !busy::enter() {
+    let recent = sites::recent(entry, digits);
+    if recent == Some(None) || !busy::enter() {
         return call();
     }
     fixed::catch_up();
     let found = session::get().and_then(|session| {
-        let site = sites::of(session, entry, digits)?;
+        let site = recent.unwrap_or_else(|| sites::of(session, entry, digits))?;
         Some((session, sites::next_entry(session, site)?))
     });
     let ours = found
