@@ -349,7 +349,9 @@ mod outputs {
         );
         let outcome = Run::new("bash").args(["-o", "pipefail", "-c", &script]).run();
         assert_eq!(outcome.stdout_text().trim(), "1", "{outcome}");
-        assert!(outcome.stderr.is_empty(), "{outcome}");
+        // On a busy machine it says after a while what it is doing.
+        let is_progress = |line: &str| line.starts_with("threadtalk: reading ");
+        assert!(outcome.stderr_text().lines().all(is_progress), "{outcome}");
     }
 }
 
