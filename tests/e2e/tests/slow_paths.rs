@@ -44,7 +44,7 @@ fn run(name: &str) {
         .timeout(Duration::from_secs(60))
         .run()
         .expect_code(0);
-    Run::new(&program).timeout(Duration::from_secs(10)).run().expect_code(0);
+    Run::new(&program).timeout(Duration::from_secs(120)).run().expect_code(0);
 }
 
 #[test]
