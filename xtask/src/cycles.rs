@@ -18,7 +18,6 @@ const ALLOWED: &[(&str, &[usize])] = &[
     ("crates/agent", &[46]),
     ("crates/cli", &[8]),
     ("crates/data", &[9]),
-    ("crates/engine", &[31]),
     ("crates/perf", &[5]),
     ("crates/placement", &[15, 11]),
     ("crates/recorder", &[15]),

@@ -17,7 +17,7 @@ use crate::session;
 use crate::sys;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
-use engine::links::AddressHash;
+use engine::AddressHash;
 use engine::options::{ADDRESS_BITS, LINE_SHIFT};
 use hashbrown::HashSet;
 use wire::objects::{FRAMES, LARGE_SHIFT};

@@ -7,7 +7,7 @@ use crate::session;
 use crate::shared;
 use crate::windows;
 use core::sync::atomic::Ordering;
-use engine::links::AddressHash;
+use engine::AddressHash;
 use hashbrown::HashMap;
 use wire::objects::MAX_BLOCKS;
 use wire::session::{MAX_CHUNKS, MAX_SITES, mode};
