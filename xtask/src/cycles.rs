@@ -20,7 +20,6 @@ const ALLOWED: &[(&str, &[usize])] = &[
     ("crates/data", &[9]),
     ("crates/perf", &[5]),
     ("crates/placement", &[15, 11]),
-    ("crates/recorder", &[15]),
     ("crates/report", &[19, 14]),
     ("crates/topology", &[5]),
     ("crates/watch", &[8]),

@@ -129,13 +129,13 @@ mod tests {
     use super::*;
 
     fn files() -> Vec<PathBuf> {
-        ["crates/engine/src/plan/loops.rs", "docs/a.md", "README.md"].map(PathBuf::from).to_vec()
+        ["crates/engine/src/loops.rs", "docs/a.md", "README.md"].map(PathBuf::from).to_vec()
     }
 
     #[test]
     fn a_path_may_be_short_but_not_wrong() {
         for good in
-            ["crates/engine/src/plan/loops.rs", "engine/plan/loops.rs", "loops.rs", "docs/", "README.md"]
+            ["crates/engine/src/loops.rs", "engine/loops.rs", "loops.rs", "docs/", "README.md"]
         {
             assert!(looks_like_path(&files(), good) && exists(&files(), good), "{good}");
         }

@@ -8,10 +8,12 @@
 //! * `naming`: says what lies at addresses of code and data, for both.
 //! * [`kept`]: caches of earlier work.
 //!
-//! Below them: [`memory`] is the memory shared with programs, `running` says where threads run.
+//! Below them: [`memory`] is the memory shared with programs, `running` says where threads run,
+//! `clock` what time it is.
 //! Neighbours: `wire` has the layouts, `agent`, `shim` and `watch` are the injected libraries,
 //! `cli` holds the verbs.
 
+mod clock;
 pub mod error;
 pub mod exact;
 pub mod kept;
@@ -32,7 +34,7 @@ use kept::{code_store, known_names, user_cache};
 pub use kept::{machine, probed, transfer_time};
 pub use launching::{child, data, inject, launch, signals, target};
 use launching::{closed, early, guard, sanitizers, words};
-use naming::{elements, frames, objects, pages, places, regions, thread_memory};
+use naming::{allocated, elements, frames, objects, pages, places, regions, thread_memory};
 pub use processes::Processes;
 pub use sampled::watched;
 pub use target::Target;

@@ -1,6 +1,7 @@
 //! From a recording in shared memory to a profile: identities, names, totals, notes.
 
 use crate::child::{Ended, Ending};
+use crate::clock::monotonic_ns;
 use crate::error::RecorderError;
 use crate::pages;
 use crate::places;
@@ -12,7 +13,7 @@ use crate::switching::Switched;
 use crate::tables::Tables;
 use crate::target::Target;
 use crate::timeline::Timeline;
-use crate::watch::{Watched, monotonic_ns};
+use crate::watch::Watched;
 use crate::windowed::Windowed;
 use profile::{
     CommRow, Counted, Meta, Mode, Note, OwnTime, Profile, SCHEMA_VERSION, ThreadRow, Totals,

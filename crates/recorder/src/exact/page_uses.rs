@@ -3,8 +3,8 @@
 //! Neighbours: `wire::pages` has the layout, the agent writes it, `reference` gives the same from a
 //! replay, `page_history` says when, `pages` makes tables of the result.
 
+use crate::allocated::RawBlock;
 use crate::error::RecorderError;
-use crate::objects::RawBlock;
 use crate::session::Session;
 use reference::{Counts as PageCounts, Page, PageTally, Touched as TouchedLines};
 use std::collections::HashMap;

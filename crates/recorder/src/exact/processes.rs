@@ -107,7 +107,7 @@ impl Processes {
         };
         let start_ns = header.started_ns.load(Relaxed);
         let end_ns = match header.ended_ns.load(Relaxed) {
-            0 => crate::watch::monotonic_ns(),
+            0 => crate::clock::monotonic_ns(),
             end_ns => end_ns,
         };
         let duration = |ns: i64| Duration::from_nanos(u64::try_from(ns).unwrap_or(0));

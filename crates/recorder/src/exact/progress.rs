@@ -6,7 +6,7 @@
 use crate::counts::Counts;
 use crate::error::RecorderError;
 use crate::session::Session;
-use crate::watch::block_signals;
+use crate::signals::block_signals;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::thread;

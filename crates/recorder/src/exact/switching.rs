@@ -8,8 +8,8 @@
 //! asks at each turn and looks at threads, [`windowed`](crate::windowed) makes estimates of the
 //! counts.
 
+use crate::clock::cpu_time;
 use crate::memory::{Mapping, SharedMemory};
-use crate::watch::cpu_time;
 use std::arch::asm;
 use std::io;
 use std::sync::atomic::Ordering::Release;

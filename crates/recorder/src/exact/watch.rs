@@ -14,6 +14,7 @@
 mod costs;
 pub mod live;
 
+use crate::clock::{clock, cpu_time, monotonic_ns};
 use crate::error::RecorderError;
 use crate::flows::{Flow, Flows};
 use crate::memory::Mapping;
@@ -21,6 +22,7 @@ use crate::page_history::{Histories, History};
 use crate::regions::Regions;
 use crate::running::{Looks, Running};
 use crate::session::{Session, SessionOptions};
+use crate::signals::block_signals;
 use crate::switching::{Done, Switched, Switching};
 use crate::timeline::{Executed, Sample, Timeline, join_samples};
 use costs::{Costs, SHARE};
@@ -104,16 +106,6 @@ pub fn watch(
         thread::park_timeout(watch.rest());
     }
     Ok(watch.finish())
-}
-
-/// Signals are for the thread that waits for the program.
-pub(crate) fn block_signals() {
-    // SAFETY: all-zero is a valid sigset_t to fill, and the pointers are valid.
-    unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &all, std::ptr::null_mut());
-    }
 }
 
 /// When the agent took the program over; `None` when the program ended before that.
@@ -551,29 +543,12 @@ impl<'a> Process<'a> {
     }
 }
 
-/// CLOCK_MONOTONIC, ns: the clock of the agent.
-pub fn monotonic_ns() -> i64 {
-    clock(libc::CLOCK_MONOTONIC).as_nanos() as i64
-}
-
-/// Processor time of the calling thread.
-pub(crate) fn cpu_time() -> Duration {
-    clock(libc::CLOCK_THREAD_CPUTIME_ID)
-}
-
 /// Processor time of a process; `None` when it is gone.
 fn process_time(pid: u32) -> Option<Duration> {
     let mut id = 0;
     // SAFETY: a valid place for the clock's number.
     let found = unsafe { libc::clock_getcpuclockid(pid as libc::pid_t, &mut id) };
     (pid != 0 && found == 0).then(|| clock(id))
-}
-
-fn clock(clock: libc::clockid_t) -> Duration {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a valid timespec.
-    unsafe { libc::clock_gettime(clock, &mut now) };
-    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
 #[cfg(test)]

@@ -275,3 +275,13 @@ pub fn signal_name(signal: i32) -> String {
     };
     name.to_string()
 }
+
+/// Signals are for the thread that waits for the program.
+pub(crate) fn block_signals() {
+    // SAFETY: all-zero is a valid sigset_t to fill, and the pointers are valid.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &all, std::ptr::null_mut());
+    }
+}

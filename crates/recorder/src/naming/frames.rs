@@ -3,7 +3,6 @@
 //!
 //! Neighbours: `places` says what lies at the addresses; `paths` and `objects` tell the result.
 
-use crate::places::file_name;
 use profile::SiteRow;
 
 /// A place in the program that allocates.
@@ -108,6 +107,12 @@ fn is_hidden(function: &str, file: &str) -> bool {
     spaces.iter().any(|space| name.starts_with(space) || after_type.starts_with(space))
         || file.starts_with("/usr/include/")
         || file.starts_with("/rustc/")
+}
+
+/// The last part of a path as the kernel prints it.
+pub fn file_name(path: &str) -> &str {
+    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! by the zone of memory that it is in.
 //! Neighbours: `session` has the records, `places` names addresses, `tables` asks.
 
+use crate::allocated::{RawBlock, RawGroup};
 use crate::elements;
 use crate::error::RecorderError;
 use crate::frames::Allocation;
@@ -14,15 +15,12 @@ use crate::places::{Lying, Places};
 use crate::session::Session;
 use profile::{BlockRow, EventRow, FieldRow, ObjectRow, PAGE_BYTES, PageRow, PageTables, SiteRow};
 use std::collections::{BTreeSet, HashMap};
-use std::mem::offset_of;
 use std::ops::Range;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Acquire;
 use types::ThreadId;
 use types::numbers::grouped;
-use wire::objects::{
-    Block, FIRST_ZONE, FRAMES, Group, MAX_BLOCKS, MAX_GROUPS, MAX_ZONES, OTHERS, Zone,
-};
+use wire::objects::{Block, FIRST_ZONE, Group, MAX_BLOCKS, MAX_GROUPS, MAX_ZONES, OTHERS, Zone};
 use wire::session::{BLOCKS_OFFSET, GROUPS_OFFSET, Header, ZONES_OFFSET};
 
 /// Bytes of the lines of memory in a profile.
@@ -33,54 +31,6 @@ const LINES_OF_PAGE: u64 = PAGE_BYTES / LINE_BYTES;
 const MAX_BLOCKS_NAMED: usize = 4;
 /// The same lines of text appear for many blocks: which of them they are does not say more.
 const MANY_BLOCKS: u64 = 2;
-
-/// What one place has allocated of about one size.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct RawGroup {
-    /// Return addresses, innermost first.
-    pub frames: [u64; FRAMES],
-    pub blocks: u64,
-    pub bytes: u64,
-    /// How many modules had been described when it appeared.
-    pub modules: usize,
-}
-
-impl RawGroup {
-    /// From the words of a record.
-    fn of(words: &[u64]) -> Self {
-        Self {
-            frames: std::array::from_fn(|k| words[k]),
-            blocks: words[offset_of!(Group, blocks) / 8],
-            bytes: words[offset_of!(Group, bytes) / 8],
-            modules: (words[offset_of!(Group, files) / 8] >> 32) as usize,
-        }
-    }
-}
-
-/// A block with events.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct RawBlock {
-    pub start: u64,
-    pub bytes: u64,
-    pub ordinal: u64,
-    pub group: u32,
-    /// Logical id of the thread that allocated it; `u32::MAX`: of another process.
-    pub thread: u32,
-}
-
-impl RawBlock {
-    /// From the words of a record.
-    fn of(words: &[u64]) -> Self {
-        let last = words[offset_of!(Block, group) / 8];
-        Self {
-            start: words[offset_of!(Block, start) / 8],
-            bytes: words[offset_of!(Block, bytes) / 8],
-            ordinal: words[offset_of!(Block, ordinal) / 8],
-            group: last as u32,
-            thread: (last >> 32) as u32,
-        }
-    }
-}
 
 /// What a process has allocated.
 #[derive(Default)]

@@ -1,4 +1,5 @@
 use super::*;
+use wire::objects::FRAMES;
 
 fn group(blocks: u64, bytes: u64) -> RawGroup {
     let mut frames = [0; FRAMES];

@@ -3,7 +3,7 @@
 //! Neighbours: `reference` counts (crate and module), `objects` says what lies on pages, `tables`
 //! asks.
 
-use crate::objects::RawBlock;
+use crate::allocated::RawBlock;
 use crate::places::{OUR_LIBRARIES, Places};
 use profile::{
     AccessRow, ObjectRow, PAGE_BYTES, PageRow, PageTables, PageUse, SiteRow, TouchedRow,

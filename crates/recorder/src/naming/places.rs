@@ -5,7 +5,7 @@
 //! `thread_memory` which of it is a thread's own, the crate `symbols` reads the files; `tables`
 //! asks.
 
-use crate::frames::Allocation;
+use crate::frames::{Allocation, file_name};
 use crate::mapped::Mapped;
 use crate::regions::{Kind, Regions};
 use crate::session::{RawModule, RawThread};
@@ -588,10 +588,4 @@ pub fn start_routine(
 fn find(modules: &[RawModule], address: u64) -> Option<(&RawModule, u64)> {
     let module = modules.iter().rev().find(|m| (m.start..m.end).contains(&address))?;
     Some((module, address - module.start + module.file_offset))
-}
-
-/// The last part of a path as the kernel prints it.
-pub fn file_name(path: &str) -> &str {
-    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
-    path.rsplit('/').next().unwrap_or(path)
 }

@@ -5,8 +5,9 @@
 //! closes the windows, `watch` looks at threads in the same way for profiles, `record` prepares
 //! what both need.
 
-use super::{Process, monotonic_ns};
+use super::Process;
 use crate::child::{Ended, Launch, Streams};
+use crate::clock::monotonic_ns;
 use crate::counts::Counts;
 use crate::error::RecorderError;
 use crate::memory::Mapping;
@@ -69,7 +70,7 @@ pub fn launch<T: Send>(
     let over = AtomicBool::new(false);
     let (ended, read) = thread::scope(|scope| {
         let reading = scope.spawn(|| {
-            super::block_signals();
+            crate::signals::block_signals();
             Reader::new(session, dial).map(|reader| read(pid, reader, &|| over.load(Acquire)))
         });
         let ended = running.wait(|| ());

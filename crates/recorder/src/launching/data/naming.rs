@@ -7,7 +7,7 @@
 
 use super::tables::PlannedSite;
 use crate::frames::Allocation;
-use crate::places::file_name;
+use crate::frames::file_name;
 use placement::DataIdentity;
 use profile::SiteRow;
 use std::collections::HashSet;

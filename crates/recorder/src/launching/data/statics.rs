@@ -1,7 +1,7 @@
 //! Where the static objects of a plan lie in a process: by symbol and file.
 
 use super::tables::Tables;
-use crate::places::file_name;
+use crate::frames::file_name;
 use crate::session::RawModule;
 use std::collections::HashSet;
 use symbols::Resolver;
