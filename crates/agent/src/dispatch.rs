@@ -5,7 +5,7 @@ use crate::counting;
 use crate::far;
 use crate::files::Files;
 use crate::lock::{Guard, Lock};
-use crate::modules::{self, Found, Modules};
+use crate::modules::{Found, Modules};
 use crate::presence;
 use crate::session;
 use crate::shared::mappings::Mappings;
@@ -129,7 +129,7 @@ impl Host for Modules {
     }
 
     fn has_breakpoints(&self) -> bool {
-        modules::is_traced()
+        crate::proc::is_traced()
     }
 
     fn hook(&self, pc: u64) -> u32 {
