@@ -4,12 +4,15 @@
 //! * [`layering`]: the dependencies between our crates against the table of what may use what;
 //! * [`comments`]: no line of a comment beyond the width of code;
 //! * [`licences`]: licences and sources of the libraries;
+//! * [`cycles`]: no large cycle of modules within a crate ([`imports`]);
 //! * [`sizes`]: no source file beyond 600 lines without a reason;
 //! * [`documents`]: links, paths and the table of crates in documents against the tree;
 //! * [`words`]: no retired phrase in documents, help and report texts.
 
 mod comments;
+mod cycles;
 mod documents;
+mod imports;
 mod layering;
 mod licences;
 mod markdown;
@@ -42,6 +45,7 @@ fn check() -> anyhow::Result<()> {
     let libraries = metadata(root, &["--filter-platform", "x86_64-unknown-linux-gnu"])?;
     complaints.extend(licences::complaints(&libraries, &root.to_string_lossy()));
     let files = tree::files(root)?;
+    complaints.extend(cycles::complaints(root, &files)?);
     complaints.extend(sizes::complaints(root, &files)?);
     complaints.extend(comments::complaints(root, &files)?);
     complaints.extend(documents::complaints(root, &files, layering::TABLE)?);
@@ -50,7 +54,9 @@ fn check() -> anyhow::Result<()> {
         eprintln!("xtask: {complaint}");
     }
     anyhow::ensure!(complaints.is_empty(), "{} problem(s) in the tree", complaints.len());
-    println!("xtask: layering, licences, file sizes, comments, documents and words are in order");
+    println!(
+        "xtask: layering, cycles, licences, file sizes, comments, documents and words are in order"
+    );
     Ok(())
 }
 

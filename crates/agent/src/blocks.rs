@@ -6,6 +6,7 @@
 //! asks [`Hooks`] what to tell of.
 
 pub mod functions;
+mod unknown;
 
 use crate::elf;
 use crate::filter;
@@ -17,10 +18,10 @@ use crate::session;
 use crate::sys;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
-use engine::links::AddressHash;
+use engine::AddressHash;
 use engine::options::{ADDRESS_BITS, LINE_SHIFT};
 use hashbrown::HashSet;
-use wire::objects::{FRAMES, LARGE_SHIFT};
+use wire::objects::LARGE_SHIFT;
 use wire::session::mode;
 
 /// Number of the first group that the program's blocks may get.
@@ -30,8 +31,6 @@ unsafe extern "C" {
     // In `slow/allocations.h`.
     fn tt_add_return(address: u64);
     fn tt_set_rule(address: u64, word: u64);
-    fn tt_unknown_return(thread: u64) -> u64;
-    fn tt_unknown_rule(thread: u64) -> u64;
 }
 
 /// Maps the tables, if blocks are to be followed. Without room for them they are not, which the
@@ -182,25 +181,6 @@ impl Hooks {
         if are_followed() {
             // SAFETY: under the engine's lock.
             unsafe { tt_set_rule(address, rule) };
-        }
-    }
-}
-
-/// A call that allocates has begun in this thread, of which something is not known: where it
-/// returns to, or what leads up the stack from there.
-#[unsafe(no_mangle)]
-extern "C" fn tt_make_known(thread: u64) {
-    let mut runtime = crate::dispatch::runtime();
-    // SAFETY: the calling thread's record.
-    let back = unsafe { tt_unknown_return(thread) };
-    if back != 0 {
-        runtime.hook_return(back);
-    }
-    for _ in 0..FRAMES {
-        // SAFETY: as above.
-        match unsafe { tt_unknown_rule(thread) } {
-            0 => break,
-            address => runtime.modules.add_rule(address),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::session;
 use crate::sys;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
-use engine::stored::Kind;
+use engine::Kind;
 use wire::code::{self, FileHeader, Slot};
 
 /// The mapped file: address and bytes; 0 = none.

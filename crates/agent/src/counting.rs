@@ -1,13 +1,10 @@
 //! Tells the slow paths (C, in `slow/`) where in the session they count.
 
-use crate::layouts::{Session, tt_mode, tt_session};
+use crate::layouts::{Session, tt_mode, tt_pages, tt_session};
 use crate::lock::Lock;
-use crate::pages;
 use crate::session;
-use crate::shared;
-use crate::windows;
 use core::sync::atomic::Ordering;
-use engine::links::AddressHash;
+use engine::AddressHash;
 use hashbrown::HashMap;
 use wire::objects::MAX_BLOCKS;
 use wire::session::{MAX_CHUNKS, MAX_SITES, mode};
@@ -62,9 +59,6 @@ pub fn prepare() {
         tt_session = places;
         tt_mode = h.mode.load(Ordering::Relaxed).into();
     }
-    windows::begin();
-    shared::begin();
-    pages::prepare();
 }
 
 /// One of [`mode`].
@@ -73,10 +67,14 @@ pub fn mode() -> u32 {
     unsafe { tt_mode as u32 }
 }
 
-/// The memory in `start..end` is new: says so in the trace, if there is one, and to what is counted
-/// by page.
+/// Whether accesses are counted by page.
+pub fn pages_are_counted() -> bool {
+    // SAFETY: written only by `pages::prepare`.
+    unsafe { tt_pages != 0 }
+}
+
+/// The memory in `start..end` is new: says so in the trace, if there is one.
 pub fn forget(start: u64, end: u64) {
-    pages::forget(start, end);
     if mode() == mode::TRACE && end > start {
         // SAFETY: the session is open.
         unsafe { tt_trace_forget(start, end - start) };
@@ -96,7 +94,7 @@ pub fn traced_copy(from: u64, to: u64, bytes: u64) -> bool {
 
 /// A number for the code site at `pc`; 0 when there is none left or the mode needs no sites.
 pub fn site(pc: u64) -> u32 {
-    if !matches!(mode(), mode::DETAIL | mode::TRACE) && !pages::are_counted() {
+    if !matches!(mode(), mode::DETAIL | mode::TRACE) && !pages_are_counted() {
         return 0;
     }
     let mut known = KNOWN_SITES.lock();

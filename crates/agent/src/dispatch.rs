@@ -5,7 +5,7 @@ use crate::counting;
 use crate::far;
 use crate::files::Files;
 use crate::lock::{Guard, Lock};
-use crate::modules::{self, Found, Modules};
+use crate::modules::{Found, Modules};
 use crate::presence;
 use crate::session;
 use crate::shared::mappings::Mappings;
@@ -15,10 +15,10 @@ use crate::thread;
 use crate::windows;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
+use engine::Kind;
 use engine::control;
 use engine::recovery::Registers;
 use engine::sites;
-use engine::stored::Kind;
 use engine::{Engine, Host, Resolved};
 use types::tally::Meaning;
 use wire::session::life;
@@ -129,7 +129,7 @@ impl Host for Modules {
     }
 
     fn has_breakpoints(&self) -> bool {
-        modules::is_traced()
+        crate::proc::is_traced()
     }
 
     fn hook(&self, pc: u64) -> u32 {

@@ -9,7 +9,7 @@
 
 use crate::blocks;
 use crate::layouts::{STRETCH_SHIFT, VARIOUS, tt_blocks};
-use crate::modules;
+use crate::proc;
 use crate::session;
 use crate::sys;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -114,7 +114,7 @@ impl Files {
     fn number(&mut self, fd: u64, base: u64, before: u32) -> u32 {
         let Some(stat) = sys::stat_of(fd).filter(|stat| !stat.is_zero_device()) else { return 0 };
         let mut path = [0; 488];
-        let length = modules::path_of(fd, &mut path);
+        let length = proc::path_of(fd, &mut path);
         let path = &path[..length];
         let [device, inode] = stat.identity();
         let found = |key: &[u64; 3]| {

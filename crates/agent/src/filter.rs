@@ -7,8 +7,8 @@
 //! Neighbours: `syscalls/seccomp.rs` installs, `sys::call` asks.
 
 use crate::layouts::{NO_ADVICE, NO_COPY, NO_FUTEX, NO_GS, NO_PROBE, NO_YIELD, tt_forbidden};
-use crate::sys;
-use crate::thread;
+use crate::numbers;
+use crate::own;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -49,21 +49,21 @@ pub struct Filter {
 /// are forbidden. A thread that is forbidden to wake others must not be waited for by the kernel
 /// either, so this holds for all.
 const OF_SLOW_PATHS: [(u64, [u64; 2], u8); 14] = [
-    (sys::SCHED_YIELD, [0, 0], NO_YIELD),
-    (sys::FUTEX, [0, sys::FUTEX_PRIVATE], NO_FUTEX),
-    (sys::FUTEX, [0, 6 | sys::FUTEX_PRIVATE], NO_FUTEX),
-    (sys::FUTEX, [0, 7 | sys::FUTEX_PRIVATE], NO_FUTEX),
-    (sys::FUTEX, [0, 13 | sys::FUTEX_PRIVATE], NO_FUTEX),
-    (sys::CLOCK_GETTIME, [0, 0], NO_FUTEX),
+    (numbers::SCHED_YIELD, [0, 0], NO_YIELD),
+    (numbers::FUTEX, [0, numbers::FUTEX_PRIVATE], NO_FUTEX),
+    (numbers::FUTEX, [0, 6 | numbers::FUTEX_PRIVATE], NO_FUTEX),
+    (numbers::FUTEX, [0, 7 | numbers::FUTEX_PRIVATE], NO_FUTEX),
+    (numbers::FUTEX, [0, 13 | numbers::FUTEX_PRIVATE], NO_FUTEX),
+    (numbers::CLOCK_GETTIME, [0, 0], NO_FUTEX),
     // How the kernel goes on with a wait that a signal for another thread has interrupted.
-    (sys::RESTART_SYSCALL, [0, 0], NO_FUTEX),
-    (sys::MEMBARRIER, [8, 0], NO_FUTEX),
-    (sys::MEMBARRIER, [16, 0], NO_FUTEX),
-    (sys::PROCESS_VM_READV, [0, 0], NO_COPY),
-    (sys::GETPID, [0, 0], NO_COPY),
-    (sys::RT_SIGPROCMASK, [!0, 0], NO_PROBE),
-    (sys::MADVISE, [0, 0], NO_ADVICE),
-    (sys::ARCH_PRCTL, [0x1001, 0], NO_GS),
+    (numbers::RESTART_SYSCALL, [0, 0], NO_FUTEX),
+    (numbers::MEMBARRIER, [8, 0], NO_FUTEX),
+    (numbers::MEMBARRIER, [16, 0], NO_FUTEX),
+    (numbers::PROCESS_VM_READV, [0, 0], NO_COPY),
+    (numbers::GETPID, [0, 0], NO_COPY),
+    (numbers::RT_SIGPROCMASK, [!0, 0], NO_PROBE),
+    (numbers::MADVISE, [0, 0], NO_ADVICE),
+    (numbers::ARCH_PRCTL, [0x1001, 0], NO_GS),
 ];
 
 fn forbidden() -> &'static AtomicU8 {
@@ -105,13 +105,13 @@ pub fn answer(number: u64, a: &[u64; 6]) -> Answer {
     if !any() {
         return Answer::Allowed;
     }
-    let page = thread::own_page();
+    let page = own::own_page();
     if page == 0 {
         // A fork's child that has no page yet: `seccomp::allows_fork` has asked before.
         return Answer::Allowed;
     }
     // SAFETY: filters are installed by attached threads only, and attached threads create others.
-    let mut next = unsafe { thread::current(page) }.filters;
+    let mut next = unsafe { own::current(page) }.filters;
     let mut worst = Answer::Allowed;
     // SAFETY: filters live forever.
     while let Some(filter) = unsafe { next.as_ref() } {
@@ -142,7 +142,7 @@ pub fn add_program(code: Vec<Instruction>) {
 
 fn add(rule: Rule) {
     // SAFETY: the calling thread is attached.
-    let thread = unsafe { thread::current(thread::own_page()) };
+    let thread = unsafe { own::current(own::own_page()) };
     let refuses = |(number, [first, second], _): &&(u64, [u64; 2], u8)| {
         rule.answer(*number, &[*first, *second, 0, 0, 0, 0]) != Answer::Allowed
     };
@@ -158,7 +158,9 @@ impl Rule {
         let code = match self {
             Rule::Strict => {
                 return match number {
-                    sys::READ | sys::WRITE | sys::EXIT | sys::RT_SIGRETURN => Answer::Allowed,
+                    numbers::READ | numbers::WRITE | numbers::EXIT | numbers::RT_SIGRETURN => {
+                        Answer::Allowed
+                    }
                     _ => Answer::Deadly,
                 };
             }

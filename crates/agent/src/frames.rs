@@ -10,7 +10,7 @@ use crate::filter;
 use crate::layouts::rule;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use engine::links::AddressHash;
+use engine::AddressHash;
 use gimli::{BaseAddresses, CfaRule, EhFrame, EhFrameHdr, LittleEndian, RegisterRule, X86_64};
 use gimli::{UnwindContext, UnwindSection, UnwindTableRow};
 use hashbrown::HashMap;

@@ -17,7 +17,6 @@ use crate::limits;
 use crate::pages;
 use crate::presence;
 use crate::session;
-use crate::shadow;
 use crate::sys;
 use crate::tracked;
 use crate::windows;
@@ -72,7 +71,6 @@ pub fn map() -> Option<()> {
         if windows::are_used() {
             PASSING.store(reserve_places()?, Ordering::Relaxed);
         }
-        folding::start();
     }
     Some(())
 }
@@ -89,7 +87,7 @@ fn reserve_places() -> Option<u64> {
 
 fn reserve() -> Option<u64> {
     let start = sys::anonymous_away(reserved())?;
-    shadow::keep_private(start, reserved());
+    sys::keep_private(start, reserved());
     Some(start)
 }
 
@@ -109,7 +107,7 @@ pub fn renew() -> bool {
     let mapped =
         unsafe { sys::map(start, reserved(), sys::PROT_READ | sys::PROT_WRITE, flags, -1, 0) };
     limits::mapped(reserved(), flags);
-    shadow::keep_private(start, reserved());
+    sys::keep_private(start, reserved());
     mapped.is_some()
 }
 

@@ -5,9 +5,9 @@
 //! kernel is given that and what the agent has reserved on top; the program is told its own
 //! numbers, and so are programs that it executes.
 
+use crate::outcome::Outcome;
 use crate::program;
 use crate::sys;
-use crate::syscalls::Outcome;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 const RLIMIT_DATA: u64 = 2;

@@ -10,8 +10,8 @@
 //! then. Neighbour: `slow/wait.h`, which has the locks of blocks.
 
 use crate::filter;
+use crate::own;
 use crate::sys;
-use crate::thread;
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -56,9 +56,9 @@ fn own_name() -> u32 {
     if !NAMED.load(Ordering::Relaxed) {
         return UNNAMED;
     }
-    let page = thread::own_page();
+    let page = own::own_page();
     // SAFETY: the calling thread's page.
-    if unsafe { thread::field(page, control::LENT) } != 0 {
+    if unsafe { own::field(page, control::LENT) } != 0 {
         return UNNAMED;
     }
     // SAFETY: as above; the field is atomic.

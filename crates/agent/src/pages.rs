@@ -10,6 +10,7 @@
 //! Neighbours: `slow/pages.h` counts and fills in what is touched first; `engine::pages` emits the
 //! rest; [`grants`] places it; [`counting`](crate::counting) says what memory is new.
 
+pub use crate::counting::pages_are_counted as are_counted;
 use crate::grants;
 use crate::layouts::{RUNS, tt_page_owners, tt_pages, tt_touched_runs};
 use crate::lock::Lock;
@@ -48,12 +49,6 @@ pub fn prepare() {
         tt_page_owners = if counted { session::pages() + OWNERS_OFFSET } else { 0 };
         tt_pages = u32::from(counted);
     }
-}
-
-/// Whether accesses are counted by page.
-pub fn are_counted() -> bool {
-    // SAFETY: written only by `prepare`.
-    unsafe { tt_pages != 0 }
 }
 
 /// Where a slot's part of the session is.

@@ -7,7 +7,7 @@
 mod child;
 
 use crate::program;
-use crate::shared;
+use crate::shared::area;
 use crate::sys;
 use crate::windows;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -151,7 +151,7 @@ fn map_file(place: &Place<'_>, fd: u64) -> Option<()> {
         let bytes = bytes_of(&*(first as *const Header));
         BYTES.store(bytes, Ordering::Relaxed);
         let base = windows::map(fd, place.segment)
-            .and_then(|()| shared::map(fd))
+            .and_then(|()| area::map(fd, (*(first as *const Header)).mode.load(Ordering::Relaxed)))
             .and_then(|()| sys::map_away(bytes, READ_WRITE, SHARED, fd as i64, offset));
         if base.is_none() {
             let header = match place.segment {
@@ -563,4 +563,12 @@ pub fn detach() {
     let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE | sys::MAP_FIXED;
     // SAFETY: replaces our own mapping; the caller has copied the page it lives on.
     unsafe { sys::map(base, bytes(), READ_WRITE, flags, -1, 0) };
+}
+
+/// Whether this process is the recorded one, rather than a child that shares its memory (vfork).
+pub fn is_recorded() -> bool {
+    // SAFETY: no arguments.
+    let pid = unsafe { sys::call(sys::GETPID, [0; 6]) };
+    // A process that may not even ask is hardly one that is about to execute a program.
+    pid < 0 || i64::from(header().pid.load(Ordering::Relaxed)) == pid
 }

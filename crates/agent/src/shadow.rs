@@ -1,8 +1,12 @@
 //! The shadow memory: one word per block of the program's memory.
 
+pub mod bases;
 pub mod depart;
 pub mod folding;
+pub mod own;
 mod pages;
+
+pub use bases::{base_of, last_sites, written};
 
 use crate::counting;
 use crate::grants;
@@ -12,11 +16,8 @@ use crate::layouts::{
 };
 use crate::limits;
 use crate::session;
-use crate::shared;
 use crate::sys;
-use crate::thread;
 use crate::tracked;
-use crate::windows;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use engine::indirect::{self, Tables};
 use engine::options::{ADDRESS_BITS, LINE_SHIFT};
@@ -54,9 +55,8 @@ unsafe extern "C" {
     fn tt_move_departed(thread: u64, bank: u64, from: u64, to: u64);
 }
 
-/// Banks in use and where they lie, as `slow/shadow.h` has them.
+/// Banks in use, as `slow/shadow.h` has them.
 static BANKS: AtomicU64 = AtomicU64::new(0);
-static BASE: [AtomicU64; MAX_BANKS] = [const { AtomicU64::new(0) }; MAX_BANKS];
 
 fn block_shift() -> u32 {
     session::header().block_shift.load(Ordering::Relaxed)
@@ -103,39 +103,16 @@ fn map_common() -> Option<()> {
     let unit = if mode == mode::DETAIL { LINE_SHIFT } else { shift };
     let bytes = (ADDRESS_SPACE >> unit) * 8;
     let written = sys::anonymous_away(bytes)?;
-    keep_private(written, bytes);
+    sys::keep_private(written, bytes);
     let site_bytes = (ADDRESS_SPACE >> shift.max(LINE_SHIFT)) * 4;
     let sites = sys::anonymous_away(site_bytes)?;
-    keep_private(sites, site_bytes);
+    sys::keep_private(sites, site_bytes);
     // SAFETY: before any slow path runs.
     unsafe {
         tt_written = written;
         tt_last_sites = sites;
     }
     Some(())
-}
-
-/// Address of the bytes-written shadow; 0 = none.
-pub fn written() -> u64 {
-    // SAFETY: written only before any slow path runs.
-    unsafe { tt_written }
-}
-
-/// Address of the last writers' code sites; 0 = none.
-pub fn last_sites() -> u64 {
-    // SAFETY: written only before any slow path runs.
-    unsafe { tt_last_sites }
-}
-
-/// Keeps the memory out of core dumps and of forked children.
-pub fn keep_private(start: u64, bytes: u64) {
-    const MADV_DONTFORK: u64 = 10;
-    limits::not_forked(bytes);
-    sys::keep_out_of_dumps(start, bytes);
-    // SAFETY: advice on our own memory.
-    unsafe {
-        sys::call(sys::MADVISE, [start, bytes, MADV_DONTFORK, 0, 0, 0]);
-    }
 }
 
 /// Maps zeroed memory exactly there; false when something is in the way.
@@ -172,12 +149,12 @@ pub fn map_bank() -> Option<usize> {
 fn add_bank(base: u64, space: u64) -> Option<()> {
     let bank = BANKS.load(Ordering::Relaxed) as usize;
     tracked::add_bank(bank, space)?;
-    keep_private(base, bank_bytes(space));
+    sys::keep_private(base, bank_bytes(space));
     // SAFETY: slow paths see the bank once it is counted.
     unsafe {
         tt_shadow[bank] = base;
         tt_reach[bank] = space - 1;
-        BASE[bank].store(base, Ordering::Relaxed);
+        bases::BASE[bank].store(base, Ordering::Relaxed);
         BANKS.store(bank as u64 + 1, Ordering::Relaxed);
         AtomicU64::from_ptr(&raw mut tt_banks).store(bank as u64 + 1, Ordering::Release);
     }
@@ -208,29 +185,8 @@ pub fn release_locks() {
     unsafe { tt_release_locks() };
 }
 
-/// Base of a bank.
-pub fn base_of(bank: usize) -> u64 {
-    BASE[bank].load(Ordering::Relaxed)
-}
-
 fn banks() -> core::ops::Range<usize> {
     0..BANKS.load(Ordering::Relaxed) as usize
-}
-
-/// Whether `address` lies in memory that is the agent's.
-pub fn is_own(address: u64) -> bool {
-    let shadow =
-        |bank| (base_of(bank)..base_of(bank) + bank_bytes(space_of(bank))).contains(&address);
-    let line_bytes = (ADDRESS_SPACE >> LINE_SHIFT) * 8;
-    let common = |start: u64| start != 0 && (start..start + line_bytes).contains(&address);
-    session::contains(address)
-        || grants::contains(address)
-        || windows::contains(address)
-        || banks().any(shadow)
-        || common(written())
-        || common(last_sites())
-        || tracked::contains(address)
-        || shared::contains(address)
 }
 
 /// Addresses of the words of the whole blocks in `start..end` in a bank: a range, or several where
@@ -253,6 +209,7 @@ pub fn clear(start: u64, end: u64) {
     if end <= start || end > ADDRESS_SPACE {
         return;
     }
+    crate::pages::forget(start, end);
     counting::forget(start, end);
     for (first, last) in banks().flat_map(|bank| words(bank, start, end)) {
         clear_words(first, last);
@@ -331,7 +288,7 @@ fn copy_block(old: u64, new: u64) {
             is_known = true;
             if value & DEPARTED != 0 && counting::mode() != mode::UNDIRECTED {
                 // SAFETY: the calling thread's record, and addresses of the program's.
-                unsafe { tt_move_departed(thread::own_record(), bank as u64, old, new) };
+                unsafe { tt_move_departed(crate::own::own_record(), bank as u64, old, new) };
             }
             word(bank, new).store(value, Ordering::Relaxed);
         }

@@ -10,32 +10,18 @@
 //! report each mapping that comes or goes; [`mappings`] keeps the map of pages, [`objects`] tells
 //! which file or segment a mapping is of.
 
+pub mod area;
 pub mod mappings;
 pub mod objects;
 
 use crate::counting;
 use crate::layouts::{tt_image, tt_opened, tt_shared};
 use crate::session;
-use crate::shadow;
+use crate::shadow::bases;
 use crate::sys;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 use wire::session::mode;
-use wire::shared::{BLOCKS_OFFSET, BYTES, Block, OFFSET, PEERS_OFFSET, Peer, Shared};
-
-/// Address of the shadow; 0 = the mode has none.
-static BASE: AtomicU64 = AtomicU64::new(0);
-
-/// Maps the shadow from the recording's file, in modes that count. `None` when there is no room.
-pub fn map(file: u64) -> Option<()> {
-    const PROTECTION: u64 = sys::PROT_READ | sys::PROT_WRITE;
-    const FLAGS: u64 = sys::MAP_SHARED | sys::MAP_NORESERVE;
-    if session::first().mode.load(Ordering::Relaxed) != mode::TRANSLATE {
-        let at = sys::map_above(BYTES, PROTECTION, FLAGS, file as i64, OFFSET)?;
-        sys::keep_out_of_dumps(at, BYTES);
-        BASE.store(at, Ordering::Relaxed);
-    }
-    Some(())
-}
+use wire::shared::{BLOCKS_OFFSET, BYTES, Block, PEERS_OFFSET, Peer, Shared};
 
 /// Tells the slow paths where it is and which process this is. Before any of them runs, and in a
 /// child again.
@@ -43,7 +29,7 @@ pub fn begin() {
     let execs = session::header().execs.load(Ordering::Relaxed);
     // SAFETY: no slow path runs yet.
     unsafe {
-        tt_shared = BASE.load(Ordering::Relaxed);
+        tt_shared = area::base();
         tt_image = u64::from(session::segment()) << 32 | u64::from(execs);
     }
 }
@@ -63,9 +49,9 @@ pub fn introduce() {
     for (field, value) in [
         // SAFETY: written by `begin` only.
         (&peer.image, unsafe { tt_image }),
-        (&peer.shadow, shadow::base_of(0)),
-        (&peer.written, shadow::written()),
-        (&peer.sites, shadow::last_sites()),
+        (&peer.shadow, bases::base_of(0)),
+        (&peer.written, bases::written()),
+        (&peer.sites, bases::last_sites()),
         (&peer.chunks, chunks),
         (&peer.pages, pages),
         (&peer.opened, &raw const tt_opened as u64),
@@ -97,22 +83,22 @@ fn forget(place: u64, bytes: u64) {
 
 /// Whether there is a shadow.
 fn is_used() -> bool {
-    BASE.load(Ordering::Relaxed) != 0 && counting::mode() != mode::TRANSLATE
+    area::base() != 0 && counting::mode() != mode::TRANSLATE
 }
 
 /// Whether `address` lies in the shadow or in the map of pages.
 pub fn contains(address: u64) -> bool {
-    let base = BASE.load(Ordering::Relaxed);
+    let base = area::base();
     base != 0 && (base..base + BYTES).contains(&address) || mappings::contains(address)
 }
 
 /// What is counted for all processes.
 fn counters() -> &'static Shared {
     // SAFETY: mapped for good if `is_used`, which callers have asked; all fields are atomic.
-    unsafe { &*(BASE.load(Ordering::Relaxed) as *const Shared) }
+    unsafe { &*(area::base() as *const Shared) }
 }
 
 /// Address of something in the shadow.
 fn at(offset: u64) -> u64 {
-    BASE.load(Ordering::Relaxed) + offset
+    area::base() + offset
 }

@@ -15,12 +15,12 @@ mod stepping;
 
 use crate::dispatch::{Origin, runtime};
 use crate::filter::{self, Answer};
+use crate::outcome::Outcome;
 use crate::paths;
 use crate::program;
+use crate::session::is_recorded;
 use crate::stubs::{self, Frame};
 use crate::sys;
-use crate::syscalls::Outcome;
-use crate::syscalls::process::is_recorded;
 use crate::thread;
 use core::sync::atomic::{AtomicU64, Ordering};
 use engine::SYSCALL_BYTES;
@@ -120,7 +120,7 @@ impl Context {
     /// gregs start 40 bytes in: r8–r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags.
     const GENERAL: [usize; 16] = [18, 19, 17, 16, 20, 15, 14, 13, 5, 6, 7, 8, 9, 10, 11, 12];
     const RIP: usize = 21;
-    const FLAGS: usize = 22;
+    const FLAGS: usize = stubs::CONTEXT_FLAGS;
     const FLOATING_POINT: usize = 28;
     const MASK: usize = 37;
     /// The program's stack for handlers, as it was when the signal came.
@@ -182,11 +182,6 @@ fn may_not_set_mask() -> bool {
         && filter::answer(sys::RT_SIGPROCMASK, &[SIG_SETMASK, 0, 0, 8, 0, 0]) != Answer::Allowed
 }
 
-/// Flags that no handler begins with.
-pub const RESUME_DIRECTION_TRAP: u64 = 0x1_0500;
-/// Where the flags stand in a context.
-pub const CONTEXT_FLAGS: usize = Context::FLAGS;
-
 /// A frame that continues at `target` as the kernel would have called a handler there, with `mask`.
 fn frame_for(
     context: &Context,
@@ -209,7 +204,7 @@ fn frame_for(
     new.set(rsi, info);
     new.set(rdx, context.0 as u64);
     new.set(rax, 0);
-    new.set(Context::FLAGS, context.get(Context::FLAGS) & !RESUME_DIRECTION_TRAP);
+    new.set(Context::FLAGS, context.get(Context::FLAGS) & !stubs::RESUME_DIRECTION_TRAP);
     new.set(Context::RIP, target);
     new.set(Context::MASK, mask);
     // As at the start of a handler.

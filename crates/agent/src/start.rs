@@ -147,14 +147,26 @@ fn prepare_light(
     (Tables { count: checked, ..tables }, Some(engine))
 }
 
+/// Whether there may be code without checks between windows. Where accesses are counted by page,
+/// they are counted between windows, too.
+fn may_be_light() -> bool {
+    let checks = matches!(counting::mode(), mode::MATRIX | mode::DETAIL | mode::UNDIRECTED);
+    let asked = session::first().windows.load(Ordering::Relaxed) == wire::windows::used::LIGHT;
+    windows::are_used() && asked && checks && !pages::are_counted()
+}
+
 fn take_over(header: &Header, place: &Place<'_>) -> Result<(), u32> {
     if !syscalls::process::leave_shadow_stack() {
         return Err(failure::SHADOW_STACK);
     }
     counting::prepare();
+    windows::begin();
+    shared::begin();
+    pages::prepare();
     syscalls::mark_moves();
     let tables = shadow::map().ok_or(failure::NO_SHADOW)?;
     grants::map().ok_or(failure::NO_SHADOW)?;
+    grants::folding::start();
     shared::introduce();
     crate::blocks::map();
     let shift = header.block_shift.load(Ordering::Relaxed);
@@ -172,7 +184,7 @@ fn take_over(header: &Header, place: &Place<'_>) -> Result<(), u32> {
     runtime.modules.read_existing();
     let here = tt_start as *const () as u64;
     let (mut tables, mut light) = (tables, None);
-    if windows::may_be_light() {
+    if may_be_light() {
         (tables, light) = prepare_light(&mut options, tables, here, &mut runtime.modules);
     }
     runtime.light = light;

@@ -25,6 +25,13 @@ impl Frame {
     }
 }
 
+/// In the table: the call comes to `tt_syscall`.
+pub const HANDLED: u8 = 1;
+/// Flags that no handler begins with.
+pub const RESUME_DIRECTION_TRAP: u64 = 0x1_0500;
+/// Where the flags stand in the context of a signal, in words.
+pub const CONTEXT_FLAGS: usize = 22;
+
 /// State components saved around Rust code: x87, SSE, AVX and AVX-512. Not more: nothing else is
 /// used here, and larger ones (AMX) would not fit the area.
 pub const XSAVE_MASK: u32 = 0xe7;
@@ -397,7 +404,7 @@ assembly!(
     "mov gs:[{TARGET}], rax",
     "TT_POP_ALL_BUT_FLAGS",
     "jmp tt_leave",
-    HANDLED = const crate::syscalls::HANDLED,
+    HANDLED = const HANDLED,
     MOVES_DATA = const MOVES_DATA,
     RESUME = const RESUME,
     CALLS = const CALLS,
@@ -497,8 +504,8 @@ assembly!(
     ".popsection",
     RT_SIGPROCMASK = const crate::sys::RT_SIGPROCMASK,
     RT_SIGRETURN = const crate::sys::RT_SIGRETURN,
-    CONTEXT_FLAGS = const crate::signals::CONTEXT_FLAGS,
-    NOT_IN_HANDLERS = const !crate::signals::RESUME_DIRECTION_TRAP as i32,
+    CONTEXT_FLAGS = const CONTEXT_FLAGS,
+    NOT_IN_HANDLERS = const !RESUME_DIRECTION_TRAP as i32,
     SELF = const SELF,
     SIGMASK = const SIGMASK - control::PAGE,
     SIGNAL_STACK = const SIGNAL_STACK,

@@ -2,89 +2,9 @@
 
 use crate::filter::{self, Answer};
 use crate::limits;
+pub use crate::numbers::*;
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, Ordering};
-
-pub const READ: u64 = 0;
-pub const WRITE: u64 = 1;
-pub const OPEN: u64 = 2;
-pub const CLOSE: u64 = 3;
-pub const STAT: u64 = 4;
-pub const FSTAT: u64 = 5;
-pub const MMAP: u64 = 9;
-pub const MPROTECT: u64 = 10;
-pub const MUNMAP: u64 = 11;
-pub const BRK: u64 = 12;
-pub const RT_SIGACTION: u64 = 13;
-pub const RT_SIGPROCMASK: u64 = 14;
-pub const RT_SIGRETURN: u64 = 15;
-pub const PREAD64: u64 = 17;
-pub const ACCESS: u64 = 21;
-pub const SCHED_YIELD: u64 = 24;
-pub const MREMAP: u64 = 25;
-pub const MINCORE: u64 = 27;
-pub const MADVISE: u64 = 28;
-pub const RESTART_SYSCALL: u64 = 219;
-pub const SHMAT: u64 = 30;
-pub const SHMCTL: u64 = 31;
-pub const GETPID: u64 = 39;
-pub const CLONE: u64 = 56;
-pub const FORK: u64 = 57;
-pub const VFORK: u64 = 58;
-pub const EXECVE: u64 = 59;
-pub const EXIT: u64 = 60;
-pub const SHMDT: u64 = 67;
-pub const FCNTL: u64 = 72;
-pub const READLINK: u64 = 89;
-pub const GETRLIMIT: u64 = 97;
-pub const GETUID: u64 = 102;
-pub const GETGID: u64 = 104;
-pub const GETEUID: u64 = 107;
-pub const GETEGID: u64 = 108;
-pub const MLOCKALL: u64 = 151;
-pub const PRCTL: u64 = 157;
-pub const ARCH_PRCTL: u64 = 158;
-pub const SETRLIMIT: u64 = 160;
-pub const GETTID: u64 = 186;
-pub const FGETXATTR: u64 = 193;
-pub const REMAP_FILE_PAGES: u64 = 216;
-pub const CLOCK_GETTIME: u64 = 228;
-pub const EXIT_GROUP: u64 = 231;
-pub const OPENAT: u64 = 257;
-pub const TGKILL: u64 = 234;
-pub const TKILL: u64 = 200;
-pub const FUTEX: u64 = 202;
-pub const RT_TGSIGQUEUEINFO: u64 = 297;
-pub const PRLIMIT64: u64 = 302;
-pub const PROCESS_VM_READV: u64 = 310;
-pub const EXECVEAT: u64 = 322;
-pub const PKEY_MPROTECT: u64 = 329;
-pub const SECCOMP: u64 = 317;
-pub const MEMBARRIER: u64 = 324;
-pub const STATX: u64 = 332;
-pub const RSEQ: u64 = 334;
-pub const CLONE3: u64 = 435;
-
-pub const ESRCH: i64 = -3;
-pub const ENFILE: i64 = -23;
-pub const EMFILE: i64 = -24;
-
-pub const PROT_NONE: u64 = 0;
-pub const PROT_READ: u64 = 1;
-pub const PROT_WRITE: u64 = 2;
-pub const PROT_EXEC: u64 = 4;
-pub const MAP_SHARED: u64 = 1;
-pub const MAP_PRIVATE: u64 = 2;
-pub const MAP_FIXED: u64 = 0x10;
-pub const MAP_ANONYMOUS: u64 = 0x20;
-pub const MAP_NORESERVE: u64 = 0x4000;
-pub const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
-
-/// In the operation of a futex: no other process uses it.
-pub const FUTEX_PRIVATE: u64 = 128;
-
-pub const CLONE_VM: u64 = 0x100;
-pub const CLONE_VFORK: u64 = 0x4000;
 
 /// A system call of the agent's own, with up to six arguments. One that a filter of the program's
 /// would punish is not made, and fails as in a kernel that does not have it.
@@ -428,4 +348,15 @@ pub fn set_signal_mask(mask: u64) -> u64 {
 pub fn complain(message: &[u8]) {
     // SAFETY: the buffer is valid.
     unsafe { call(WRITE, [2, message.as_ptr() as u64, message.len() as u64, 0, 0, 0]) };
+}
+
+/// Keeps the memory out of core dumps and of forked children.
+pub fn keep_private(start: u64, bytes: u64) {
+    const MADV_DONTFORK: u64 = 10;
+    limits::not_forked(bytes);
+    keep_out_of_dumps(start, bytes);
+    // SAFETY: advice on our own memory.
+    unsafe {
+        call(MADVISE, [start, bytes, MADV_DONTFORK, 0, 0, 0]);
+    }
 }

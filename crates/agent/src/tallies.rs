@@ -12,7 +12,7 @@ use crate::lock::Lock;
 use crate::session;
 use crate::sys;
 use core::sync::atomic::{AtomicU64, Ordering};
-use engine::links::AddressHash;
+use engine::AddressHash;
 use hashbrown::HashMap;
 use types::tally::{self, Meaning};
 use wire::session::{PAGE, TALLIES_BYTES, ThreadPage};

@@ -1,7 +1,6 @@
 //! Threads: logical ids, reader slots, stacks, and how a new one enters the code cache.
 
 use crate::counting;
-use crate::filter::Filter;
 use crate::grants;
 use crate::layouts::{
     CHAIN_BITS, CHOICE_BITS, Call, CellPlace, Chain, Choice, Chosen, EVENTS_BYTES,
@@ -9,6 +8,8 @@ use crate::layouts::{
     tt_bank_of, tt_slot_of, tt_slot_owner,
 };
 use crate::lock::{self, Guard, Lock};
+use crate::own::place_of;
+pub use crate::own::{Thread, current, field, own_page, set_field};
 use crate::session;
 use crate::shadow;
 use crate::sys;
@@ -43,21 +44,6 @@ const _: () = {
     assert!(-control::PAGE as usize == size_of::<ThreadPage>());
     assert!(core::mem::offset_of!(Thread, state) == 0);
 };
-
-/// The agent's record of a thread.
-#[repr(C)]
-pub struct Thread {
-    /// What slow paths get as a thread.
-    pub state: ThreadState,
-    /// Its signal mask.
-    pub signal_mask: u64,
-    /// Bank and slot.
-    slot: Option<(usize, usize)>,
-    /// Lowest address of its stacks.
-    stacks: u64,
-    /// Filters of system calls; the last one installed.
-    pub filters: *const Filter,
-}
 
 /// State of a reader slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -97,29 +83,6 @@ pub fn renew(mut registry: Held, old: &Thread) -> Option<Box<Thread>> {
     let mut thread = prepare_on(Some(old.stacks), None, 0)?;
     thread.filters = old.filters;
     Some(thread)
-}
-
-/// Address of a field of a control block.
-fn place_of(page: u64, offset: i32) -> *mut u64 {
-    page.wrapping_add_signed((offset - control::PAGE).into()) as *mut u64
-}
-
-/// Reads a field of a control block.
-///
-/// # Safety
-/// `page` must be a thread's page.
-pub unsafe fn field(page: u64, offset: i32) -> u64 {
-    // SAFETY: forwarded; fields are aligned words.
-    unsafe { AtomicU64::from_ptr(place_of(page, offset)) }.load(Ordering::Relaxed)
-}
-
-/// Writes a field of a control block.
-///
-/// # Safety
-/// As [`field`].
-pub unsafe fn set_field(page: u64, offset: i32, value: u64) {
-    // SAFETY: as above.
-    unsafe { AtomicU64::from_ptr(place_of(page, offset)) }.store(value, Ordering::Relaxed);
 }
 
 /// The thread does not wait in a system call: a handler of the program may begin.
@@ -519,29 +482,3 @@ impl Thread {
 
 /// A thread id that no thread has.
 const NOBODY: u32 = 0x3fff_ffff;
-
-/// The calling thread's page. Only for threads that are attached, and new ones, which have their
-/// creator's until then.
-pub fn own_page() -> u64 {
-    let page: u64;
-    // SAFETY: %gs points to the end of a page whose first word is its address.
-    unsafe {
-        core::arch::asm!("mov {}, gs:[{}]", out(reg) page, const control::SELF, options(nostack, readonly))
-    };
-    page
-}
-
-/// Address of the calling thread's record, as the slow paths want it. For whom [`own_page`] is for.
-pub fn own_record() -> u64 {
-    // SAFETY: the calling thread's page.
-    unsafe { field(own_page(), control::THREAD) }
-}
-
-/// The calling thread's record.
-///
-/// # Safety
-/// The caller is attached.
-pub unsafe fn current(page: u64) -> &'static mut Thread {
-    // SAFETY: set by `prepare`; records of threads live forever.
-    unsafe { &mut *(field(page, control::THREAD) as *mut Thread) }
-}

@@ -7,8 +7,8 @@ use crate::layouts::{
     MAX_BANKS, TrackedNote, tt_reach, tt_to_passing, tt_tracked, tt_tracked_notes,
 };
 use crate::session;
-use crate::shadow::keep_private;
 use crate::sys;
+use crate::sys::keep_private;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU8, Ordering};
 use engine::options::ADDRESS_BITS;

@@ -4,14 +4,12 @@
 //! Neighbours: `slow/windows.h` changes between the maps, [`grants`](crate::grants) gives each
 //! thread its passing map.
 
-use crate::counting;
 use crate::layouts::{MAX_BANKS, SLOTS, tt_phase, tt_was_light, tt_writes_gs};
-use crate::pages;
 use crate::session;
 use crate::sys;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use wire::session::{Header, PAGE, PASSING_OFFSET, PASSING_SEGMENT_BYTES, mode};
-use wire::windows::{PASSING_BYTES, leave, phase, used};
+use wire::session::{Header, PAGE, PASSING_OFFSET, PASSING_SEGMENT_BYTES};
+use wire::windows::{PASSING_BYTES, leave, phase};
 
 const _: () = assert!(PASSING_BYTES == engine::grants::BYTES);
 
@@ -31,14 +29,6 @@ static PASSING: AtomicU64 = AtomicU64::new(0);
 
 /// Address of the two bytes that code polls; 0 = there is no code without checks.
 static LEAVE: AtomicU64 = AtomicU64::new(0);
-
-/// Whether there may be code without checks between windows. Where accesses are counted by page,
-/// they are counted between windows, too.
-pub fn may_be_light() -> bool {
-    let checks = matches!(counting::mode(), mode::MATRIX | mode::DETAIL | mode::UNDIRECTED);
-    let asked = session::first().windows.load(Ordering::Relaxed) == used::LIGHT;
-    are_used() && asked && checks && !pages::are_counted()
-}
 
 /// Maps the first header's page to `at`, over what is there, for code to poll. Returns where the
 /// bytes for code with checks and for code without are.

@@ -1,23 +1,37 @@
 //! Emitting the hot part of a block: counters, checks and the program's own instructions.
 
-use crate::cache::Trampolines;
-use crate::changing::SelfCheck;
-use crate::checks::{Check, Plan};
+mod bytes;
+pub(crate) mod cold;
+mod control_flow;
+mod counting;
+mod flags;
+mod handing;
+mod heads;
+mod pages;
+mod polls;
+mod probing;
+mod segment;
+pub(crate) mod self_check;
+mod sites;
+
+use crate::body::heads::Head;
+use crate::body::polls::Poll;
+use crate::body::self_check::SelfCheck;
+use crate::cache::recovery::Parked;
+use crate::cache::regions::Trampolines;
+use crate::code::emitter::Emitter;
+use crate::connect::indirect::Table;
 use crate::control;
-use crate::emit::Emitter;
-use crate::engine::Host;
+use crate::decode::liveness::BlockLiveness;
+use crate::decode::superblock::Superblock;
 use crate::few::Few;
-use crate::heads::Head;
-use crate::indirect::Table;
-use crate::liveness::BlockLiveness;
-use crate::loops::HeadTests;
+use crate::host::Host;
 use crate::options::Options;
-use crate::pages::Stream;
-use crate::polls::Poll;
-use crate::recovery::Parked;
+use crate::plan::checks::{Check, Plan};
+use crate::plan::loops::HeadTests;
+use crate::plan::loops::Loop;
+use crate::plan::streams::Stream;
 use crate::regs::{RAX, RDX};
-use crate::superblock::Superblock;
-use crate::translate::Loop;
 use alloc::vec::Vec;
 use iced_x86::{FlowControl, IcedError, Instruction, Mnemonic};
 
@@ -174,7 +188,8 @@ pub(crate) struct Body<'a> {
     pub head: Option<Head>,
     /// What it counts by page before the first iteration.
     pub streams: Vec<Stream>,
-    /// The rel32 of an indirect branch that goes where its site knows; see [`sites`](crate::sites).
+    /// The rel32 of an indirect branch that goes where its site knows; see
+    /// [`sites`](crate::connect::sites).
     pub site_branch: Option<usize>,
     /// Polls of exits.
     pub polls: Vec<Poll>,

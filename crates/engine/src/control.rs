@@ -47,7 +47,7 @@ places! {
     pub SAVED_R11: 16, 8;
     /// %rax in exit stubs.
     pub SAVED_RAX: 40, 8;
-    /// Counts indirect branches down to the next sample: see [`crate::sites`].
+    /// Counts indirect branches down to the next sample: see [`crate::connect::sites`].
     pub COUNTDOWN: 24, 8;
     /// The register borrowed for checks.
     pub SPILL: 48, 8;
@@ -85,7 +85,7 @@ places! {
     pub DETACHED: 224, 8;
     /// Top of the stack on which signals are looked at.
     pub SIGNAL_STACK: 232, 8;
-    /// Cache address of [`crate::cache::Trampolines::deliver`].
+    /// Cache address of [`crate::cache::regions::Trampolines::deliver`].
     pub DELIVER: 240, 8;
     /// Number of the system call that is being made, plus one, if it moves the program's data;
     /// else 0.
@@ -104,7 +104,7 @@ places! {
     /// [`SITES_BASE4`] less [`WRITTEN_BASE8`].
     pub SITES_FROM_WRITTEN: 296, 8;
     /// Indices of a gather or scatter, or general registers, for the slow path; see
-    /// [`crate::elements`]. 64 bytes, aligned.
+    /// [`crate::decode::elements`]. 64 bytes, aligned.
     pub INDICES: 640, 64;
     /// What selects elements, or a tile configuration, or words of an area's header. 64 bytes,
     /// aligned.
@@ -128,14 +128,15 @@ places! {
     /// Address of 32 bits that change with each system call; the lowest byte is 1 while the thread
     /// is in one, else 0.
     pub CALLS: 360, 8;
-    /// Base of the program's own %gs; see [`crate::segment`].
+    /// Base of the program's own %gs; see [`crate::body::segment`].
     pub PROGRAM_GS: 368, 8;
     /// Not 0 when the program may have flags that C code does not expect: string instructions go
     /// down, or misaligned accesses fault. Set before what may set them; slow paths look then.
     pub ODD_FLAGS: 376, 8;
     /// Not 0 while a child of vfork may be using the page.
     pub LENT: 384, 8;
-    /// Constants that [`crate::bytes`] shifts: the set of the first 1, 2, 4, 8, 16 and 32 bytes.
+    /// Constants that [`crate::body::bytes`] shifts: the set of the first 1, 2, 4, 8, 16 and 32
+    /// bytes.
     FIRST_BYTES: 768, 48;
 }
 
@@ -168,3 +169,6 @@ const TALLIES: i32 = PAGE - 8 * tally::MOST as i32;
 pub fn tally(number: u32) -> i32 {
     TALLIES + 8 * number as i32
 }
+
+/// Length of `syscall`; it stands right before the address in gs:RESUME.
+pub const SYSCALL_BYTES: u64 = 2;

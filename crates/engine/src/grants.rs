@@ -12,8 +12,8 @@
 //! for the first time since others read it would find no grant for two blocks until it is done with
 //! the first.)
 //!
-//! Neighbours: [`probing`](crate::probing) emits the looks; the agent's `slow/grants.h` sets and
-//! clears the bits.
+//! Neighbours: [`probing`](crate::body::probing) emits the looks; the agent's `slow/grants.h` sets
+//! and clears the bits.
 
 /// Reading the block communicates nothing: this thread has read it since it was last written.
 pub const READ: u8 = 1;

@@ -1,67 +1,44 @@
 //! The exact engine: translates a program's code block by block into a code cache, with a check
 //! before every memory access that looks whether the access could be communication.
 //!
-//! Path of a block: [`superblock`] decodes it, [`liveness`] finds registers and flags that may be
-//! clobbered, [`access`] and [`track`] name its memory accesses by base register, version and
-//! displacement, [`checks`] merges the checks they need ([`probe`], [`descriptor`]), `flags` keeps
-//! what the program needs of the flags, [`loops`] versions small loops, and [`translate`] emits
-//! everything through [`emit`]. [`cache`] holds the code, [`links`] connects blocks, [`recovery`]
-//! and [`entries`] remember how to rebuild the program's own registers at any cache address,
-//! [`generation`] makes room when the cache is full.
+//! Path of a block, folder by folder: [`decode`] reads it, [`plan`] decides what it must ask,
+//! `body` emits it by means of [`code`], [`cache`] holds it, [`connect`] leads to it, and
+//! [`Engine`] has them do so, keeps finished blocks for later runs, and makes room when the cache
+//! is full.
+//!
+//! Layouts that translated code shares with the slow paths: [`control`], `descriptor`, [`grants`],
+//! [`pages`].
 //!
 //! Rules: `no_std` with `alloc`; no system calls (the embedder maps memory through [`Host`]); the
-//! engine runs under one lock, translated code runs without any.
+//! engine runs under one lock, translated code runs without any. A folder uses those before it in
+//! the order cache, decode, plan, code, connect, body, engine.
 //!
 //! Neighbour: `agent` embeds this crate, sets up %gs ([`control`]) and the slow paths.
 #![no_std]
 extern crate alloc;
 
-pub mod access;
-mod blocks;
 mod body;
-mod bytes;
 pub mod cache;
-mod changing;
-pub mod checks;
-mod cold;
+pub mod code;
+pub mod connect;
 pub mod control;
-mod control_flow;
-mod conventions;
-mod counting;
+pub mod decode;
 pub mod descriptor;
-pub mod elements;
-pub mod emit;
-mod encode;
-pub mod engine;
-mod entries;
+mod engine;
 mod few;
-mod flags;
-mod generation;
 pub mod grants;
-mod handing;
-mod heads;
-pub mod indirect;
-pub mod links;
-pub mod liveness;
-pub mod loops;
-mod moves;
+mod hash;
+mod host;
 pub mod options;
-mod pads;
 pub mod pages;
-mod polls;
-pub mod probe;
-mod probing;
-pub mod recovery;
+pub mod plan;
 pub mod regs;
-mod segment;
-pub mod shape;
-pub mod sites;
-pub mod stored;
-pub mod superblock;
-pub mod track;
-pub mod translate;
-mod trips;
 
-pub use engine::{Engine, Host, Resolved};
+pub use cache::recovery;
+pub use connect::{indirect, sites};
+pub use control::SYSCALL_BYTES;
+pub use decode::{access, elements, superblock};
+pub use engine::{Engine, Statistics, fingerprint};
+pub use hash::AddressHash;
+pub use host::{Host, Kind, Resolved};
 pub use options::{Mode, Options};
-pub use translate::SYSCALL_BYTES;

@@ -70,7 +70,7 @@ pub struct Options {
     pub sites: bool,
     /// Place blocks that indirect branches lead to right behind their pads.
     pub beside: bool,
-    /// After this many samples they are sure; see [`sites`](crate::sites).
+    /// After this many samples they are sure; see [`sites`](crate::connect::sites).
     pub site_samples: usize,
     /// Count instructions, loads and stores by tallies.
     pub tallies: bool,
@@ -90,7 +90,7 @@ pub struct Options {
     /// Count the accesses to each page; see [`pages`](crate::pages).
     pub pages: bool,
     /// Address of the byte that says whether threads shall leave this code; 0 = none. See
-    /// [`polls`](crate::polls).
+    /// [`polls`](crate::body::polls).
     pub poll: i32,
     /// Address of `pthread_create`, whose third argument is kept in gs:START_ROUTINE; 0 = none.
     pub thread_start_hook: u64,

@@ -2,12 +2,12 @@
 //! library's code, translated at one address, is used again at another, in a region at another
 //! distance, with other numbers for links and sites and another table of branches.
 
+use engine::Statistics;
 use engine::cache::Stubs;
-use engine::engine::Statistics;
 use engine::indirect::{BYTES, Tables};
-use engine::stored::{Kind, fingerprint};
 use engine::superblock::Superblock;
 use engine::{Engine, Host, Mode, Options};
+use engine::{Kind, fingerprint};
 use iced_x86::FlowControl;
 use std::collections::{HashMap, HashSet};
 use types::tally::{self, Meaning};

@@ -7,7 +7,7 @@
 //! gives them to the profile's time slices. Neighbours: `watch` looks at recorded programs,
 //! `sampled::follow` at sampled ones.
 
-use crate::watch::cpu_time;
+use crate::clock::cpu_time;
 use profile::RunningRow;
 use std::fs;
 use std::time::{Duration, Instant};

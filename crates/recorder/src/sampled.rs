@@ -48,6 +48,7 @@ mod slices;
 mod starts;
 mod tasks;
 mod visiting;
+pub mod watched;
 mod watching;
 mod windows;
 

@@ -8,7 +8,7 @@
 //! done to a page before its end stands before it.
 //!
 //! Neighbours: [`session`](crate::session) says where these parts lie, the agent's `pages.rs` and
-//! `slow/pages.h` write them, `recorder/page_uses.rs` reads them.
+//! `slow/pages.h` write them, `recorder/exact/page_uses.rs` reads them.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 

@@ -11,7 +11,7 @@
 use super::{clear_range, live_maps};
 use crate::layouts::{MAP_PAGE_SHIFT as PAGE_SHIFT, MAP_PAGES as PAGES, tt_any_folded, tt_folded};
 use crate::limits;
-use crate::modules::program_mappings;
+use crate::proc::program_mappings;
 use crate::session;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 use engine::options::ADDRESS_BITS;
@@ -24,8 +24,11 @@ static CLAIMS: [AtomicU16; PAGES] = [const { AtomicU16::new(0) }; PAGES];
 
 /// Claims what the program has so far.
 pub fn start() {
+    if super::START.load(Ordering::Relaxed) == 0 {
+        return;
+    }
     for (start, end) in program_mappings() {
-        if !crate::shadow::is_own(start) {
+        if !crate::shadow::own::is_own(start) {
             note(start, end);
         }
     }

@@ -1,12 +1,14 @@
 //! Taking slots of ended threads back: their readings move from the shadow words of a bank into the
 //! table of `slow/departed.h`, which a later writer of those blocks looks at.
 
+use super::own::is_own;
 use super::pages::Pages;
-use super::{ADDRESS_SPACE, block_shift, is_own, keep_private, words};
+use super::{ADDRESS_SPACE, block_shift, words};
 use crate::layouts::{Departed, tt_departed, tt_departed_most};
-use crate::modules::program_mappings;
+use crate::own;
+use crate::proc::program_mappings;
 use crate::sys;
-use crate::thread;
+use crate::sys::keep_private;
 use crate::tracked;
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -147,7 +149,7 @@ impl Range {
     }
 
     fn depart_page(&self, page: u64, slots: u64) -> u64 {
-        let thread = thread::own_record();
+        let thread = own::own_record();
         let depart = |word: u64| {
             // SAFETY: within the shadow.
             let value = unsafe { AtomicU64::from_ptr(word as *mut u64) }.load(Ordering::Relaxed);

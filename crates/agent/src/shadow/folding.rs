@@ -4,8 +4,9 @@
 //! libraries and its stacks so that these differ, unless the program maps many terabytes or picks
 //! addresses itself. Mappings that fold onto others are counted, and the recorder says so.
 
-use super::{FAR_ADDRESS_BITS, is_own};
-use crate::modules::program_mappings;
+use super::FAR_ADDRESS_BITS;
+use super::own::is_own;
+use crate::proc::program_mappings;
 use crate::session;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 

@@ -3,7 +3,7 @@
 //! `mincore` says what is in memory. What has been swapped out says `/proc/self/pagemap`, which
 //! takes longer to read; where there is no swap space, it is not asked.
 
-use crate::modules::read_file;
+use crate::proc::read_file;
 use crate::sys;
 use alloc::vec::Vec;
 

@@ -160,7 +160,7 @@ impl File {
 
     fn is_loader(&self) -> bool {
         let mut path = [0; 488];
-        let length = crate::modules::path_of(self.0 as u64, &mut path);
+        let length = crate::proc::path_of(self.0 as u64, &mut path);
         let name = path[..length].rsplit(|b| *b == b'/').next().unwrap_or_default();
         name.starts_with(b"ld-linux-x86-64.so") || name.starts_with(b"ld-2.")
     }

@@ -5,6 +5,7 @@ use crate::blocks;
 use crate::dispatch::runtime;
 use crate::grants;
 use crate::modules;
+use crate::proc;
 use crate::shadow;
 use crate::shared::mappings::Piece;
 use crate::shared::objects::Object;
@@ -97,7 +98,7 @@ pub fn mmap(a: [u64; 6]) -> Outcome {
         let (start, end) = (result as u64, result as u64 + bytes);
         if flags & (sys::MAP_ANONYMOUS | sys::MAP_SHARED) == 0 {
             let mut path = [0; 488];
-            let length = modules::path_of(fd & 0xffff_ffff, &mut path);
+            let length = proc::path_of(fd & 0xffff_ffff, &mut path);
             let writable = protection & sys::PROT_WRITE != 0;
             let stat = sys::stat_of(fd & 0xffff_ffff);
             let file = stat.map_or(0, |stat| modules::number_of(&stat, offset, bytes));
@@ -157,7 +158,7 @@ fn moved((old, old_bytes): (u64, u64), (new, new_bytes): (u64, u64), stays: bool
             runtime.modules.add_changing(new, new + bytes);
         }
     }
-    if !(stays && modules::is_shared(new)) {
+    if !(stays && proc::is_shared(new)) {
         forget(old, old + old_bytes);
     }
 }

@@ -13,8 +13,9 @@ pub mod threads;
 
 use crate::layouts::SYSTEM_CALLS;
 use crate::limits;
+pub use crate::outcome::Outcome;
 use crate::signals;
-use crate::stubs::Frame;
+use crate::stubs::{Frame, HANDLED};
 use crate::sys;
 use crate::thread;
 use core::sync::atomic::{AtomicU8, Ordering};
@@ -24,8 +25,6 @@ use engine::control;
 /// one would change the flags. Those of [`tt_syscall`]'s calls are told from others there.
 const NUMBERS: usize = 1 << 16;
 
-/// In the table: the call comes to [`tt_syscall`].
-pub const HANDLED: u8 = 1;
 /// In the table: the kernel reads or writes the program's memory, which `slow/system_calls.h`
 /// counts afterwards.
 const MOVES_DATA: u8 = 2;
@@ -84,16 +83,6 @@ pub fn mark_moves() {
             entry.store(MOVES_DATA, Ordering::Relaxed);
         }
     }
-}
-
-/// What becomes of a system call.
-pub enum Outcome {
-    /// The kernel shall do it, from the code cache.
-    Native,
-    /// It has been done, with this result.
-    Done(i64),
-    /// It has been done, and the thread continues natively at this address.
-    Leave(i64, u64),
 }
 
 impl Frame {

@@ -6,21 +6,13 @@ use super::seccomp;
 use crate::environment::{Environment, Variables};
 use crate::limits;
 use crate::program;
-use crate::session::{self, Child};
+use crate::session::{self, Child, is_recorded};
 use crate::sys;
 use crate::thread;
 use crate::windows;
 use core::sync::atomic::Ordering;
 use engine::control;
 use wire::session::{EXITED, failure, state};
-
-/// Whether this process is the recorded one, rather than a child that shares its memory (vfork).
-pub fn is_recorded() -> bool {
-    // SAFETY: no arguments.
-    let pid = unsafe { sys::call(sys::GETPID, [0; 6]) };
-    // A process that may not even ask is hardly one that is about to execute a program.
-    pid < 0 || i64::from(session::header().pid.load(Ordering::Relaxed)) == pid
-}
 
 /// A program is executed: it takes this process's recording along, or, in a child that still shares
 /// its parent's memory, gets one of its own. A call that fails must leave all as it was.

@@ -6,7 +6,7 @@
 use super::Outcome;
 use super::memory::{forget, keep_shared, usable};
 use crate::dispatch::runtime;
-use crate::modules::program_mappings;
+use crate::proc::program_mappings;
 use crate::shared::mappings::Piece;
 use crate::shared::objects::Object;
 use crate::sys;

@@ -2,12 +2,14 @@
 //!
 //! Neighbours: `follow` has found it, `sampling` estimates, `places` names code and memory.
 
+use crate::allocated::RawBlock;
 use crate::child::{Ended, Ending};
 use crate::collect::{host, how_it_ended};
 use crate::counts;
+use crate::frames::file_name;
 use crate::known_names;
-use crate::objects::{self, Allocated, Objects, RawBlock};
-use crate::places::{Places, file_name, start_routine};
+use crate::objects::{self, Allocated, Objects};
+use crate::places::{Places, start_routine};
 use crate::processes::short_name;
 use crate::sampled::follow::Followed;
 use crate::sampled::heap::{HeapOf, Life};

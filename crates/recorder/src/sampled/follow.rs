@@ -3,6 +3,7 @@
 //! Neighbours: `launch` and `attach` have a sampler, `process` keeps what is found, `collect` makes
 //! profiles of it.
 
+use crate::clock::cpu_time;
 use crate::running::Looks;
 use crate::sampled::breaks::Breaks;
 use crate::sampled::elapsed::Elapsed;
@@ -15,7 +16,6 @@ use crate::sampled::slices::Slices;
 use crate::sampled::visiting::Visiting;
 use crate::sampled::watching;
 use crate::sampled::{Choice, SampleOptions};
-use crate::watch::cpu_time;
 use crate::watched::Watcher;
 use perf::{Accesses, Rate, Record, Sample, Sampler, SamplerTotals};
 use profile::{Basis, Note};

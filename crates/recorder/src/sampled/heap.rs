@@ -7,10 +7,10 @@
 //! layout, crate `blocks` is the library, `follow` asks, `collect` names groups as for exact
 //! recordings.
 
+use crate::allocated::RawGroup;
 use crate::error::RecorderError;
 use crate::inject;
 use crate::memory::{Mapping, SharedMemory};
-use crate::objects::RawGroup;
 use crate::sampled::SampleOptions;
 use crate::target::Target;
 use sampling::Hit;

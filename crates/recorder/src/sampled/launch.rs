@@ -99,7 +99,7 @@ fn read(
     over: &AtomicBool,
     onlooker: &mut dyn Onlooker,
 ) -> Result<Option<Followed>, RecorderError> {
-    crate::watch::block_signals();
+    crate::signals::block_signals();
     // While the child is made.
     let accesses = prepare(options);
     let Some(pid) = gate.wait_for_child() else { return Ok(None) };

@@ -8,9 +8,9 @@
 //! `heap` knows blocks, `crate::pages` makes the tables of exact recordings, `collect` adds these
 //! to a profile.
 
+use crate::clock::cpu_time;
 use crate::sampled::heap::Life;
 use crate::sampled::nodes::Nodes;
-use crate::watch::cpu_time;
 use access::Access;
 use perf::{From, Sample};
 use profile::{

@@ -1,0 +1,72 @@
+//! The calling thread's page and record, and the fields of control blocks.
+//!
+//! Neighbour: [`thread`](crate::thread) makes them.
+
+use crate::filter::Filter;
+use crate::layouts::ThreadState;
+use core::sync::atomic::{AtomicU64, Ordering};
+use engine::control;
+
+/// The agent's record of a thread.
+#[repr(C)]
+pub struct Thread {
+    /// What slow paths get as a thread.
+    pub state: ThreadState,
+    /// Its signal mask.
+    pub signal_mask: u64,
+    /// Bank and slot.
+    pub slot: Option<(usize, usize)>,
+    /// Lowest address of its stacks.
+    pub stacks: u64,
+    /// Filters of system calls; the last one installed.
+    pub filters: *const Filter,
+}
+
+/// Address of a field of a control block.
+pub fn place_of(page: u64, offset: i32) -> *mut u64 {
+    page.wrapping_add_signed((offset - control::PAGE).into()) as *mut u64
+}
+
+/// Reads a field of a control block.
+///
+/// # Safety
+/// `page` must be a thread's page.
+pub unsafe fn field(page: u64, offset: i32) -> u64 {
+    // SAFETY: forwarded; fields are aligned words.
+    unsafe { AtomicU64::from_ptr(place_of(page, offset)) }.load(Ordering::Relaxed)
+}
+
+/// Writes a field of a control block.
+///
+/// # Safety
+/// As [`field`].
+pub unsafe fn set_field(page: u64, offset: i32, value: u64) {
+    // SAFETY: as above.
+    unsafe { AtomicU64::from_ptr(place_of(page, offset)) }.store(value, Ordering::Relaxed);
+}
+
+/// The calling thread's page. Only for threads that are attached, and new ones, which have their
+/// creator's until then.
+pub fn own_page() -> u64 {
+    let page: u64;
+    // SAFETY: %gs points to the end of a page whose first word is its address.
+    unsafe {
+        core::arch::asm!("mov {}, gs:[{}]", out(reg) page, const control::SELF, options(nostack, readonly))
+    };
+    page
+}
+
+/// Address of the calling thread's record, as the slow paths want it. For whom [`own_page`] is for.
+pub fn own_record() -> u64 {
+    // SAFETY: the calling thread's page.
+    unsafe { field(own_page(), control::THREAD) }
+}
+
+/// The calling thread's record.
+///
+/// # Safety
+/// The caller is attached.
+pub unsafe fn current(page: u64) -> &'static mut Thread {
+    // SAFETY: set by `prepare`; records of threads live forever.
+    unsafe { &mut *(field(page, control::THREAD) as *mut Thread) }
+}

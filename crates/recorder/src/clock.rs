@@ -1,0 +1,21 @@
+//! Clocks of the kernel: the time that the agent and samples go by, and processor time.
+
+use std::time::Duration;
+
+/// CLOCK_MONOTONIC, ns: the clock of the agent.
+pub fn monotonic_ns() -> i64 {
+    clock(libc::CLOCK_MONOTONIC).as_nanos() as i64
+}
+
+/// Processor time of the calling thread.
+pub(crate) fn cpu_time() -> Duration {
+    clock(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// What one of the kernel's clocks says.
+pub(crate) fn clock(clock: libc::clockid_t) -> Duration {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid timespec.
+    unsafe { libc::clock_gettime(clock, &mut now) };
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}

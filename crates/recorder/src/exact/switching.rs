@@ -1,0 +1,397 @@
+//! Switches windows of exact recording while the program runs.
+//!
+//! The scheduler of `windows` says when the next phase begins and is told what the last ones cost.
+//! A phase begins with a time slice of its own, so that all that is counted is known by phase; a
+//! counting part has two, by which the length of the next window is judged. The time before a
+//! window has up to three: in the first, code runs without checks, in the second, tracked blocks
+//! are observed, and in the third, all of them, also those that were given up. Neighbours: `watch`
+//! asks at each turn and looks at threads, [`windowed`](crate::windowed) makes estimates of the
+//! counts.
+
+use crate::clock::cpu_time;
+use crate::memory::{Mapping, SharedMemory};
+use std::arch::asm;
+use std::io;
+use std::sync::atomic::Ordering::Release;
+use std::time::Duration;
+use windows::constants::MIN_MEASURED;
+use windows::{
+    Assumed, Chooser, Costs, Dial, Exceeded, Observation, Phase, RunQueue, Scheduler, Seen, Spent,
+    Step, TRACKING_PER_WARM_UP,
+};
+use wire::session::{ALL_PASSING_BYTES, Header, PASSING_OFFSET};
+use wire::windows::{FIRST_WINDOW, leave, phase, used};
+
+/// How long one thread runs while others wait for its processor, ns: between Linux' shortest slice
+/// (3 ms, more with more processors) and a tick at 250 Hz.
+const RUN_NS: u64 = 4_000_000;
+/// Cycles that a check that passes takes, and an addition to a tally: between windows, pairs, cg,
+/// is, sort, radix and hash of the benchmark took 1.6, 1.7, 2.3, 1.3, 1.2 and 1.2 times as long as
+/// alone, and by these numbers 1.5, 2.0, 1.9, 1.5, 1.6 and 1.2 times.
+const CHECK_CYCLES: f64 = 1.5;
+const TALLY_CYCLES: f64 = 0.8;
+/// Time slices while everything is recorded, ns.
+const WHOLE_SLICE_NS: u64 = 10_000_000;
+/// How many times longer than alone programs may take between windows: about twice the benchmark's
+/// median.
+const SLOWEST_OFF: f64 = 3.0;
+/// How many times more or less it may be than the checks there tell: they were off by a third.
+const UNSURE: f64 = 1.5;
+/// Where windows lie in their periods, which no program can have adapted to.
+const SEED: u64 = 0x7468_7265_6164;
+
+/// A time slice's place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// Number of the period; that of the part that is recorded whole at the start is 0.
+    pub period: u32,
+    pub phase: Phase,
+}
+
+/// What a program has done up to a moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Done {
+    /// Processor time of all processes, ns.
+    pub cpu_ns: u64,
+    pub instructions: u64,
+    /// Threads that have executed something in the last slice.
+    pub active: u64,
+    pub events: u64,
+    pub unknown_reads: u64,
+    /// Checks, and additions to tallies.
+    pub steps: [u64; 2],
+}
+
+/// The windows of a recording.
+#[derive(Debug, Default)]
+pub struct Switched {
+    /// By slice.
+    pub parts: Vec<Part>,
+    /// Warm-up of the last window, ns.
+    pub warm_up_ns: u64,
+    /// Events in counting parts but late ones, and reads there of blocks whose last writer may have
+    /// been forgotten.
+    pub events: u64,
+    pub unknown_reads: u64,
+    /// What the program would have taken alone, as parts of the time that it took: the least, what
+    /// is likely, and the most; `None` where the time between windows is not enough to tell.
+    pub alone: Option<[f64; 3]>,
+    /// What the recording took beyond its budget.
+    pub exceeded: Option<Exceeded>,
+}
+
+fn first_phase(dial: Dial) -> Phase {
+    match dial {
+        Dial::Budget(_) => Phase::Whole,
+        Dial::Duty(_) => Phase::Off,
+    }
+}
+
+/// The phase that programs find when they begin.
+pub fn first_word(dial: Dial) -> u32 {
+    word(FIRST_WINDOW, first_phase(dial), false)
+}
+
+/// How windows are used, one of [`used`]: a share of time leaves it open what the rest costs, and
+/// then all late events are wanted.
+pub fn way(dial: Option<Dial>) -> u32 {
+    match dial {
+        None => used::NO,
+        Some(Dial::Duty(_)) => used::TRACKING,
+        Some(Dial::Budget(_)) => used::LIGHT,
+    }
+}
+
+fn word(window: u32, now: Phase, light: bool) -> u32 {
+    let now = match now {
+        Phase::Off if light => phase::LIGHT,
+        Phase::Off => phase::OFF,
+        Phase::WarmUp => phase::WARM_UP,
+        Phase::Whole | Phase::Counting => phase::COUNT,
+    };
+    phase::word(window, now)
+}
+
+pub struct Switching<'a> {
+    memory: &'a SharedMemory,
+    first: Mapping<'a, Header>,
+    scheduler: Scheduler,
+    /// Length of each phase, if all have the same, ns.
+    fixed_ns: Option<u64>,
+    chooser: Chooser,
+    cpus: u64,
+    /// Of the processor's clock.
+    cycle_ns: f64,
+    window: u32,
+    /// When to turn next, ns; when the further parts of the step end, and whether code is light
+    /// there, the next one last.
+    until_ns: u64,
+    further: Vec<(u64, bool)>,
+    /// Whether code is light now, and what was shown last.
+    light: bool,
+    shown: (Phase, bool),
+    /// When the last slice began, and what had been done by then.
+    last: (u64, Done),
+    spent: [Spent; 3],
+    /// Events and work in the halves of the present counting part, and unknown reads in both.
+    halves: Vec<(u64, u64)>,
+    unknown_reads: u64,
+    /// Processor time of children of ours that had ended before.
+    children_before: Duration,
+    pub switched: Switched,
+}
+
+impl<'a> Switching<'a> {
+    pub fn new(
+        memory: &'a SharedMemory,
+        first: Mapping<'a, Header>,
+        dial: Dial,
+    ) -> Result<Self, windows::Trouble> {
+        let scheduler = Scheduler::new(dial, Assumed::default(), SEED)?;
+        let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
+        let part = Part { period: 0, phase: first_phase(dial) };
+        Ok(Self {
+            memory,
+            first,
+            scheduler,
+            fixed_ns: None,
+            chooser: Chooser::default(),
+            cpus,
+            cycle_ns: cycle_ns(),
+            window: FIRST_WINDOW,
+            until_ns: 0,
+            further: Vec::new(),
+            light: false,
+            shown: (first_phase(dial), false),
+            last: (0, Done::default()),
+            spent: [Spent::default(); 3],
+            halves: Vec::new(),
+            unknown_reads: 0,
+            children_before: children_time(),
+            switched: Switched { parts: vec![part], ..Switched::default() },
+        })
+    }
+
+    /// Goes through all phases, each so long, whatever the dial says; 0 = as it says.
+    pub fn every_us(&mut self, microseconds: u32) {
+        self.fixed_ns = (microseconds > 0).then(|| u64::from(microseconds) * 1000);
+    }
+
+    /// The next one of phases that all are so long.
+    fn fixed_step(&self, now_ns: u64, each_ns: u64) -> Step {
+        let until = now_ns + each_ns;
+        let (phase, light) = match (self.part().phase, self.light) {
+            (Phase::Whole | Phase::Counting, _) => (Phase::Off, until),
+            (Phase::Off, true) => (Phase::Off, 0),
+            (Phase::Off, false) => (Phase::WarmUp, 0),
+            (Phase::WarmUp, _) => (Phase::Counting, 0),
+        };
+        Step { phase, until, light, period: light > 0 }
+    }
+
+    /// When to call [`turn`](Self::turn), ns.
+    pub fn until_ns(&self) -> u64 {
+        self.until_ns
+    }
+
+    /// What was spent between windows so far.
+    pub fn between(&self) -> Spent {
+        self.spent[1]
+    }
+
+    /// Whether what happens now counts.
+    pub fn is_counting(&self) -> bool {
+        matches!(self.part().phase, Phase::Counting | Phase::Whole)
+    }
+
+    fn part(&self) -> Part {
+        self.switched.parts.last().copied().unwrap_or(Part { period: 0, phase: Phase::Off })
+    }
+
+    /// It is time: `done` is what was done up to `now_ns`. The slice that runs is over when this
+    /// returns, and the caller begins the next one before it calls [`show`](Self::show).
+    pub fn turn(&mut self, now_ns: u64, done: Done) {
+        self.settle(now_ns, done);
+        let mut part = self.part();
+        while let Some((until, light)) = self.further.pop() {
+            if now_ns < until {
+                (self.until_ns, self.light) = (until, light);
+                self.switched.parts.push(part);
+                return;
+            }
+        }
+        if part.phase == Phase::Counting {
+            self.judge(done.active);
+        }
+        let [whole, off, on] = self.spent;
+        let lengths = self.chooser.lengths();
+        let seen = Observation { now: now_ns, whole, off, on, lengths };
+        let step = match self.fixed_ns {
+            Some(each_ns) => Ok(self.fixed_step(now_ns, each_ns)),
+            None => self.scheduler.next(&seen),
+        };
+        let Ok(step) = step else {
+            // Only where time went back: nothing is observed until it is right again.
+            (self.until_ns, self.light) = (now_ns, false);
+            self.switched.parts.push(Part { phase: Phase::Off, ..part });
+            return;
+        };
+        part.period += u32::from(step.period);
+        part.phase = step.phase;
+        self.further = self.parts_of(&step, now_ns, lengths.warm_up);
+        if let Some((until, light)) = self.further.pop() {
+            (self.until_ns, self.light) = (until, light);
+        }
+        self.switched.warm_up_ns = lengths.warm_up;
+        self.switched.parts.push(part);
+    }
+
+    /// When the parts of a step end, and whether code is light in them, the first one last.
+    fn parts_of(&self, step: &Step, now_ns: u64, warm_up: u64) -> Vec<(u64, bool)> {
+        let anew = step.until.saturating_sub(TRACKING_PER_WARM_UP * warm_up);
+        match step.phase {
+            Phase::Whole => vec![(step.until.max(now_ns + WHOLE_SLICE_NS), false)],
+            Phase::Off => {
+                let light = step.light.min(step.until);
+                let mut parts = vec![(step.until, light >= step.until)];
+                if anew > now_ns.max(light) {
+                    parts.push((anew, false));
+                }
+                if light > now_ns && light < step.until {
+                    parts.push((light, true));
+                }
+                parts
+            }
+            Phase::Counting => {
+                vec![(step.until, false), (now_ns + (step.until - now_ns) / 2, false)]
+            }
+            Phase::WarmUp => vec![(step.until, false)],
+        }
+    }
+
+    /// Adds the slice that is over to what its phase has spent.
+    fn settle(&mut self, now_ns: u64, done: Done) {
+        let (since, before) = std::mem::replace(&mut self.last, (now_ns, done));
+        let part = self.part();
+        let spent = match part.phase {
+            Phase::Whole => &mut self.spent[0],
+            Phase::Off => &mut self.spent[1],
+            Phase::WarmUp | Phase::Counting => &mut self.spent[2],
+        };
+        let work = done.instructions.saturating_sub(before.instructions);
+        spent.wall += now_ns.saturating_sub(since);
+        spent.cpu += done.cpu_ns.saturating_sub(before.cpu_ns);
+        spent.work += work;
+        let steps = [0, 1].map(|k| done.steps[k].saturating_sub(before.steps[k]) as f64);
+        let checking = steps[0] * CHECK_CYCLES + steps[1] * TALLY_CYCLES;
+        spent.checking += (checking * self.cycle_ns) as u64;
+        spent.events += done.events.saturating_sub(before.events);
+        if part.phase == Phase::Counting {
+            self.halves.push((done.events.saturating_sub(before.events), work));
+            self.unknown_reads += done.unknown_reads.saturating_sub(before.unknown_reads);
+        }
+    }
+
+    /// A window is over.
+    fn judge(&mut self, runnable: u64) {
+        let unwritten = std::mem::take(&mut self.unknown_reads);
+        let halves = std::mem::take(&mut self.halves);
+        self.switched.unknown_reads += unwritten;
+        self.switched.events += halves.iter().map(|(events, _)| events).sum::<u64>();
+        if let [early, late] = halves[..] {
+            let queue = RunQueue { runnable, cpus: self.cpus, slice: RUN_NS };
+            self.chooser.add(&Seen { early, late, unwritten }, queue);
+        }
+    }
+
+    /// Tells all processes the phase of the slice that has begun.
+    ///
+    /// # Errors
+    /// When the passing maps cannot be emptied: threads would not see that a window opens.
+    pub fn show(&mut self) -> io::Result<()> {
+        let now = self.part().phase;
+        let (before, _) = std::mem::replace(&mut self.shown, (now, self.light));
+        let again = before == now;
+        if again && (now != Phase::Off || self.light) {
+            return Ok(());
+        }
+        // A new number in the midst of the time between windows: blocks that were given up, or all
+        // of them after light code, are tracked anew.
+        let opens = again || matches!(now, Phase::WarmUp | Phase::Whole);
+        self.window += u32::from(opens);
+        let header = &self.first.records()[0];
+        header.phase.store(word(self.window, now, self.light), Release);
+        let leaves = if self.light { leave::CHECKED } else { leave::LIGHT };
+        header.leave.0.store(leaves, Release);
+        if opens { self.memory.clear(PASSING_OFFSET, ALL_PASSING_BYTES) } else { Ok(()) }
+    }
+
+    /// See [`Switched::alone`]. How much slower than alone the program is between windows is
+    /// computed from the checks there, or assumed; it may be off by [`UNSURE`], or be anything up
+    /// to [`SLOWEST_OFF`].
+    fn alone(&self) -> Option<[f64; 3]> {
+        let [whole, off, on] = &self.spent;
+        if off.work == 0 || off.cpu < MIN_MEASURED {
+            return None;
+        }
+        let windows = (self.window - FIRST_WINDOW) as usize;
+        let all = (whole.wall + off.wall + on.wall) as f64;
+        let part = |slower: f64| {
+            let assumed = Assumed { off: slower, ..Assumed::default() };
+            Costs::of(whole, off, on, windows, assumed).wall.alone / all
+        };
+        let [slowest, likely, fastest] = [SLOWEST_OFF, Assumed::default().off, 1.0].map(part);
+        let (low, high) = match off.checking {
+            0 => (slowest, fastest),
+            _ => (likely / UNSURE, likely * UNSURE),
+        };
+        Some([low.min(likely), likely, high.max(likely)])
+    }
+
+    /// What was switched, when the program has ended.
+    pub fn finish(mut self, now_ns: u64, mut done: Done) -> Switched {
+        // Processes cannot be asked any more for what they have used since the last turn.
+        let ended = children_time().saturating_sub(self.children_before).as_nanos() as u64;
+        done.cpu_ns = done.cpu_ns.max(ended);
+        self.settle(now_ns, done);
+        self.switched.alone = self.alone();
+        let [whole, off, on] = self.spent;
+        let lengths = self.chooser.lengths();
+        let seen = Observation { now: now_ns, whole, off, on, lengths };
+        self.switched.exceeded = self.scheduler.exceeded(&seen);
+        self.switched
+    }
+}
+
+/// Processor time of children of ours that have ended, and of theirs.
+fn children_time() -> Duration {
+    // SAFETY: all-zero is valid, and the pointer is, too.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);
+        usage
+    };
+    let of = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
+    of(usage.ru_utime) + of(usage.ru_stime)
+}
+
+/// Length of a cycle, by additions of which each needs the one before; the least of some tries, as
+/// others may run meanwhile.
+fn cycle_ns() -> f64 {
+    const TRIES: u32 = 5;
+    const ADDITIONS: u32 = 20_000;
+    let once = |_| {
+        let (start, mut sum) = (cpu_time(), 0_u64);
+        for _ in 0..ADDITIONS {
+            // SAFETY: adds to a register.
+            unsafe { asm!("add {0}, 1", inout(reg) sum, options(nomem, nostack)) };
+        }
+        std::hint::black_box(sum);
+        (cpu_time() - start).as_nanos() as f64 / f64::from(ADDITIONS)
+    };
+    (0..TRIES).map(once).fold(f64::INFINITY, f64::min)
+}
+
+#[cfg(test)]
+#[path = "switching_tests.rs"]
+mod tests;

@@ -1,0 +1,556 @@
+//! Watches a recording while it runs: advances the time slices, notes what each thread has executed
+//! in them, where they run, and what kinds of memory the processes have.
+//!
+//! One thread of ours, asleep most of the time. What it costs is bounded by measuring it: where
+//! noting the threads takes more than a hundredth of a processor, slices are joined and so become
+//! longer; `/proc/PID/maps` is read again after a hundred times as long as reading it took.
+//! Neighbours: `record` starts it, [`timeline`], [`running`] and [`regions`] hold what it finds,
+//! `collect` uses that.
+//!
+//! [`running`]: crate::running
+//! [`timeline`]: crate::timeline
+//! [`regions`]: crate::regions
+
+mod costs;
+pub mod live;
+
+use crate::clock::{clock, cpu_time, monotonic_ns};
+use crate::error::RecorderError;
+use crate::flows::{Flow, Flows};
+use crate::memory::Mapping;
+use crate::page_history::{Histories, History};
+use crate::regions::Regions;
+use crate::running::{Looks, Running};
+use crate::session::{Session, SessionOptions};
+use crate::signals::block_signals;
+use crate::switching::{Done, Switched, Switching};
+use crate::timeline::{Executed, Sample, Timeline, join_samples};
+use costs::{Costs, SHARE};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::thread;
+use std::time::{Duration, Instant};
+use types::tally::{self, Meaning};
+use wire::session::{
+    Calls, Header, MAX_SEGMENTS, MAX_THREADS, ThreadArea, ThreadPage, life, state,
+};
+
+/// How long to rest while the program has not begun: short at first, as most begin at once.
+const SHORT_REST: Duration = Duration::from_micros(500);
+const LONG_REST: Duration = Duration::from_millis(10);
+/// First and longest time between two looks at a process's memory.
+const FIRST_LOOK: Duration = Duration::from_millis(5);
+const LONGEST_LOOK: Duration = Duration::from_secs(1);
+/// Most samples of a recording and most slices; beyond, slices are joined.
+const MAX_SAMPLES: usize = 2 << 20;
+const MAX_SLICES: usize = 1 << 18;
+
+/// How the memory of a recording looks in `/proc/PID/maps`.
+const OUR_MEMORY: &str = "/memfd:threadtalk-session";
+
+/// What was seen of a recording.
+#[derive(Debug, Default)]
+pub struct Watched {
+    /// `None` when the program never began.
+    pub timeline: Option<Timeline>,
+    /// By the number of the segment; processes that came and went unseen may be missing at the end.
+    pub processes: Vec<Seen>,
+    /// Likewise: when they counted what.
+    pub flows: Vec<Flow>,
+    /// Likewise: when they accessed which page.
+    pub histories: Vec<History>,
+    /// Windows, if accesses were observed in windows only.
+    pub switched: Option<Switched>,
+}
+
+/// What was seen of a process.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// Ordered by slice and thread.
+    pub samples: Vec<Sample>,
+    pub running: Running,
+    pub regions: Regions,
+}
+
+/// Watches until `ended` is set and the watching thread is unparked.
+pub fn watch(
+    session: &Session,
+    options: SessionOptions,
+    ended: &AtomicBool,
+) -> Result<Watched, RecorderError> {
+    block_signals();
+    let Some(origin_ns) = wait_for_start(session, ended)? else { return Ok(Watched::default()) };
+    let switching = match options.windows {
+        Some(dial) => {
+            let mut switching = Switching::new(session.memory(), session.header_of(0)?, dial)?;
+            switching.every_us(options.switch_us);
+            Some(switching)
+        }
+        None => None,
+    };
+    let slice = if switching.is_some() { Duration::ZERO } else { options.slice };
+    let mut watch = Watch {
+        session,
+        first: session.header_of(0)?,
+        timeline: Timeline::new(origin_ns, slice),
+        processes: Vec::new(),
+        costs: Costs::new(),
+        looks: Looks::new(),
+        flows: Flows::default(),
+        histories: options.counts_pages().then(Histories::default),
+        done: Done::default(),
+        switching,
+    };
+    while !ended.load(Acquire) {
+        watch.tick()?;
+        thread::park_timeout(watch.rest());
+    }
+    Ok(watch.finish())
+}
+
+/// When the agent took the program over; `None` when the program ended before that.
+fn wait_for_start(session: &Session, ended: &AtomicBool) -> Result<Option<i64>, RecorderError> {
+    let header = session.header_of(0)?;
+    let header = &header.records()[0];
+    let earliest_ns = monotonic_ns();
+    let mut rest = SHORT_REST;
+    while !ended.load(Acquire) {
+        if header.state.load(Acquire) == state::RUNNING {
+            // What the program has written over is at least a moment of this recording.
+            let (started_ns, now_ns) = (header.started_ns.load(Relaxed), monotonic_ns());
+            return Ok(Some(started_ns.clamp(earliest_ns.min(now_ns), now_ns)));
+        }
+        thread::park_timeout(rest);
+        rest = (rest + rest / 8).min(LONG_REST);
+    }
+    Ok(None)
+}
+
+struct Watch<'a> {
+    session: &'a Session,
+    /// Of the first process, which knows how many there are.
+    first: Mapping<'a, Header>,
+    timeline: Timeline,
+    processes: Vec<Process<'a>>,
+    costs: Costs,
+    looks: Looks,
+    flows: Flows,
+    /// Only where accesses are counted by page.
+    histories: Option<Histories>,
+    /// What all processes have done so far; only with windows.
+    done: Done,
+    switching: Option<Switching<'a>>,
+}
+
+impl Watch<'_> {
+    fn now_ns(&self) -> u64 {
+        self.timeline.since_start(monotonic_ns())
+    }
+
+    fn tick(&mut self) -> Result<(), RecorderError> {
+        self.open_new();
+        let before = self.timeline.current();
+        if self.switching.is_some() {
+            self.turn()?;
+        } else if self.timeline.advance(self.now_ns()) {
+            let spent = cpu_time();
+            self.publish();
+            for process in self.processes.iter_mut() {
+                process.note_threads(before);
+            }
+            self.costs.add(cpu_time().saturating_sub(spent));
+            if self.too_much() {
+                self.join();
+            }
+        }
+        let now_ns = self.now_ns();
+        let processes = &mut self.processes;
+        self.looks
+            .turn(now_ns, |at_ns| processes.iter_mut().for_each(|p| p.look_at_threads(at_ns)));
+        self.processes.iter_mut().for_each(Process::look);
+        let live = |segment: usize| self.processes[segment].shared.is_some();
+        self.flows.turn(self.session, self.processes.len(), live, now_ns);
+        if let Some(histories) = &mut self.histories {
+            histories.turn(self.session, self.processes.len(), live, now_ns);
+        }
+        Ok(())
+    }
+
+    /// Goes on to the next phase of a window when it is time.
+    fn turn(&mut self) -> Result<(), RecorderError> {
+        let now_ns = self.now_ns();
+        if self.switching.as_ref().is_none_or(|switching| now_ns < switching.until_ns()) {
+            return Ok(());
+        }
+        let done = self.note_done();
+        if let Some(switching) = self.switching.as_mut() {
+            switching.turn(now_ns, done);
+            self.timeline.begin(now_ns);
+            self.publish();
+        }
+        let Some(switching) = self.switching.as_mut() else { return Ok(()) };
+        let failed = |error| RecorderError::SharedMemory { what: "recording", error, hint: "" };
+        switching.show().map_err(failed)
+    }
+
+    /// Notes what threads have done in the slice that is over.
+    fn note_done(&mut self) -> Done {
+        let before = self.timeline.current();
+        self.done.active = 0;
+        for process in self.processes.iter_mut() {
+            process.note_threads(before);
+            process.add_done(&mut self.done, before);
+        }
+        self.done
+    }
+
+    /// Starts to watch processes that have appeared.
+    fn open_new(&mut self) {
+        let count = self.first.records()[0].segments.load(Relaxed).clamp(1, MAX_SEGMENTS);
+        while self.processes.len() < count as usize {
+            // No room for its mappings: those of others go when they end.
+            let Ok(process) = Process::open(self.session, self.processes.len() as u32) else {
+                return;
+            };
+            process.publish(self.timeline.current_unjoined());
+            self.processes.push(process);
+        }
+    }
+
+    /// Tells all processes which slice it is.
+    fn publish(&self) {
+        let slice = self.timeline.current_unjoined();
+        self.processes.iter().for_each(|process| process.publish(slice));
+    }
+
+    /// Whether there are too many slices, or too short ones, and they should be joined.
+    fn too_much(&mut self) -> bool {
+        let samples: usize = self.processes.iter().map(|process| process.seen.samples.len()).sum();
+        if samples > MAX_SAMPLES || self.timeline.len() > MAX_SLICES {
+            return true;
+        }
+        self.costs.too_much()
+    }
+
+    fn join(&mut self) {
+        self.timeline.join();
+        for process in self.processes.iter_mut() {
+            join_samples(&mut process.seen.samples, 1);
+        }
+        self.publish();
+    }
+
+    /// Until something is to be done.
+    fn rest(&self) -> Duration {
+        let turn = self.switching.as_ref().map(Switching::until_ns);
+        let next = turn.or_else(|| self.timeline.next_ns());
+        let until_slice = next.map(|next| next.saturating_sub(self.now_ns()));
+        let until_look = self.processes.iter().filter_map(Process::until_look).min();
+        let until_slice = until_slice.map_or(LONGEST_LOOK, Duration::from_nanos);
+        let until_threads = self.looks.due().saturating_duration_since(Instant::now());
+        let until_looks = until_look.map_or(LONGEST_LOOK, |until| until.min(until_threads));
+        until_slice.min(until_looks).min(LONGEST_LOOK)
+    }
+
+    fn finish(mut self) -> Watched {
+        let now_ns = self.now_ns();
+        let done = if self.switching.is_some() { self.note_done() } else { self.done };
+        let switched = self.switching.map(|switching| switching.finish(now_ns, done));
+        let processes = self.processes.into_iter().map(|process| process.seen).collect();
+        let flows = self.flows.finish();
+        let histories = self.histories.map(Histories::finish).unwrap_or_default();
+        Watched { timeline: Some(self.timeline), processes, flows, histories, switched }
+    }
+}
+
+/// A process that is recorded.
+struct Process<'a> {
+    /// `None` once it is gone: nothing more comes, and there may be thousands.
+    shared: Option<Shared<'a>>,
+    /// Programs it has executed.
+    execs: u32,
+    /// Threads that may still execute something, and how many have been seen.
+    live: Vec<u32>,
+    known: usize,
+    /// What each thread was like when it was looked at last.
+    last: Vec<Look>,
+    seen: Seen,
+    /// Calls of each thread when it was looked at where it runs.
+    calls: Vec<u32>,
+    /// Whether the process number is known to be that of the process.
+    found: bool,
+    /// Processor time that it had used when it was looked at last, ns.
+    cpu_ns: u64,
+    /// Events and unknown reads since [`Process::add_done`].
+    counted: Done,
+    /// When to look at its memory, and how long after the last look that is.
+    look_at: Instant,
+    look_after: Duration,
+}
+
+/// What was seen of a thread.
+#[derive(Clone, Copy, Default)]
+struct Look {
+    /// Its [`Calls`].
+    calls: u32,
+    mark: Mark,
+    executed: Executed,
+    /// Events that it has counted, and its reads of blocks without a writer.
+    events: u64,
+    unknown_reads: u64,
+    /// Checks, and additions to tallies.
+    steps: [u64; 2],
+}
+
+impl Look {
+    /// Whether the thread has waited in one system call since, now that its calls are `calls`.
+    fn waits(&self, calls: u32) -> bool {
+        calls == self.calls && calls % 2 == 1
+    }
+}
+
+/// Two sums of a thread's counters.
+type Mark = [u64; 2];
+
+/// The sum, and the sum of all partial sums, as in Fletcher's checksum: that changes, too, when one
+/// counter grows by as much as another one shrinks.
+fn mark(counters: impl Iterator<Item = u64>) -> Mark {
+    counters.fold([0; 2], |[sum, sums], count| {
+        let sum = sum.wrapping_add(count);
+        [sum, sums.wrapping_add(sum)]
+    })
+}
+
+/// Whether a thread executes nothing any more.
+fn is_over(life: u32) -> bool {
+    matches!(life, life::EXITED | life::DETACHED)
+}
+
+/// What a process writes.
+struct Shared<'a> {
+    header: Mapping<'a, Header>,
+    calls: Mapping<'a, Calls>,
+    areas: Mapping<'a, ThreadArea>,
+    meanings: Mapping<'a, AtomicU32>,
+}
+
+impl Shared<'_> {
+    fn header(&self) -> &Header {
+        &self.header.records()[0]
+    }
+
+    /// Sums up a thread's tallies, as many as there are now: what they mean, and the steps that it
+    /// took to check and to count.
+    fn tallied(&self) -> impl Fn(&ThreadArea) -> ([u64; 3], [u64; 2]) {
+        let used = (self.header().tallies.load(Acquire) as usize).min(tally::MOST);
+        let meanings = &self.meanings.records()[..used];
+        let meanings: Vec<_> =
+            meanings.iter().map(|bits| Meaning::from_bits(bits.load(Relaxed))).collect();
+        move |area: &ThreadArea| {
+            let times = || area.tallies.iter().map(|times| times.load(Relaxed));
+            let steps = tally::steps(meanings.iter().copied().zip(times()));
+            (tally::sum(meanings.iter().copied().zip(times())), steps)
+        }
+    }
+
+    /// What stands for a thread's counters, a few times faster than their sum: most threads of most
+    /// programs sleep, and thousands of tallies each would be summed up for nothing.
+    fn marks(&self) -> impl Fn(&ThreadArea) -> Mark {
+        let used = (self.header().tallies.load(Acquire) as usize).min(tally::MOST);
+        move |area: &ThreadArea| {
+            let ThreadPage { folds, instructions, loads, stores, .. } = &area.page;
+            let page = [folds, instructions, loads, stores].into_iter();
+            mark(page.chain(&area.tallies[..used]).map(|count| count.load(Relaxed)))
+        }
+    }
+
+    /// `/proc/PID/maps`; `None` when the process is gone.
+    fn maps(&self) -> Option<String> {
+        let maps = std::fs::read(format!("/proc/{}/maps", self.header().pid.load(Relaxed))).ok()?;
+        let maps = String::from_utf8_lossy(&maps).into_owned();
+        // Another process has got its number, or has it in our namespace.
+        maps.contains(OUR_MEMORY).then_some(maps)
+    }
+}
+
+impl<'a> Process<'a> {
+    fn open(session: &'a Session, segment: u32) -> Result<Self, RecorderError> {
+        let (header, calls) = (session.header_of(segment)?, session.calls_of(segment)?);
+        let (areas, meanings) = (session.areas_of(segment)?, session.meanings_of(segment)?);
+        Ok(Self {
+            shared: Some(Shared { header, calls, areas, meanings }),
+            execs: 0,
+            live: Vec::new(),
+            known: 0,
+            last: Vec::new(),
+            seen: Seen::default(),
+            calls: Vec::new(),
+            found: false,
+            cpu_ns: 0,
+            counted: Done::default(),
+            look_at: Instant::now(),
+            look_after: FIRST_LOOK,
+        })
+    }
+
+    fn publish(&self, slice: u32) {
+        if let Some(shared) = &self.shared {
+            shared.header().slice.store(slice, Relaxed);
+        }
+    }
+
+    /// Notes what threads have executed in slice `slice`, which is over.
+    fn note_threads(&mut self, slice: u32) {
+        self.start_anew_after_exec();
+        let Some(shared) = &self.shared else { return };
+        let threads = (shared.header().threads.load(Acquire) as usize).min(MAX_THREADS);
+        if threads > self.known {
+            self.live.extend(self.known as u32..threads as u32);
+            self.last.resize(threads, Default::default());
+            self.known = threads;
+        }
+        let (calls, areas) = (shared.calls.records(), shared.areas.records());
+        let (tallied, mark) = (shared.tallied(), shared.marks());
+        let (last, samples) = (&mut self.last, &mut self.seen.samples);
+        let counted = &mut self.counted;
+        self.live.retain(|&thread| {
+            let last = &mut last[thread as usize];
+            // Before the counters: what a thread has executed before it waits is final for so long.
+            let calls = calls[thread as usize].word.load(Acquire);
+            if last.waits(calls) {
+                return true;
+            }
+            last.calls = calls;
+            let area = &areas[thread as usize];
+            let page = &area.page;
+            // As above: what a thread has executed when it has ended.
+            let life = page.life.load(Acquire);
+            // Its tallies have been added up then, and no thread needs the memory.
+            let is_folded = is_over(life) && page.folds.load(Relaxed) != 0;
+            if !is_folded {
+                let mark = mark(area);
+                if mark == last.mark {
+                    return !is_over(life);
+                }
+                last.mark = mark;
+            }
+            // A reading may be a little too high or low; time does not run backwards.
+            let (sum, steps) = if is_folded { ([0; 3], last.steps) } else { tallied(area) };
+            let read = page.executed(|| sum);
+            for (step, counted) in counted.steps.iter_mut().enumerate() {
+                *counted += steps[step].saturating_sub(last.steps[step]);
+                last.steps[step] = last.steps[step].max(steps[step]);
+            }
+            let now: Executed = std::array::from_fn(|i| read[i].max(last.executed[i]));
+            if now != last.executed {
+                let executed = std::array::from_fn(|i| now[i].wrapping_sub(last.executed[i]));
+                samples.push(Sample { slice, thread, executed });
+                last.executed = now;
+            }
+            counted.events += page.events.load(Relaxed).saturating_sub(last.events);
+            counted.unknown_reads +=
+                page.unknown_reads.load(Relaxed).saturating_sub(last.unknown_reads);
+            last.events = page.events.load(Relaxed);
+            last.unknown_reads = page.unknown_reads.load(Relaxed);
+            !is_over(life)
+        });
+    }
+
+    /// Looks where threads run, for the moment `at_ns`; those that have waited in one system call
+    /// since the last look do not.
+    fn look_at_threads(&mut self, at_ns: u64) {
+        let Some(shared) = self.shared.as_ref().filter(|_| self.found) else { return };
+        let header = shared.header();
+        let threads = (header.threads.load(Acquire) as usize).min(MAX_THREADS);
+        let pid = header.pid.load(Relaxed);
+        self.calls.resize(threads.max(self.calls.len()), 0);
+        let (words, areas) = (shared.calls.records(), shared.areas.records());
+        for (thread, last) in self.calls.iter_mut().enumerate().take(threads) {
+            let page = &areas[thread].page;
+            let before = std::mem::replace(last, words[thread].word.load(Acquire));
+            let waits = before == *last && before % 2 == 1;
+            if !waits && !is_over(page.life.load(Relaxed)) {
+                self.seen.running.look(pid, page.tid.load(Relaxed), thread as u32, at_ns);
+            }
+        }
+    }
+
+    /// Adds what has been done in slice `slice`, which has been noted.
+    fn add_done(&mut self, done: &mut Done, slice: u32) {
+        let samples = self.seen.samples.iter().rev().take_while(|sample| sample.slice == slice);
+        for sample in samples {
+            done.active += 1;
+            done.instructions += sample.executed[0];
+        }
+        let counted = std::mem::take(&mut self.counted);
+        done.events += counted.events;
+        done.unknown_reads += counted.unknown_reads;
+        done.steps.iter_mut().zip(counted.steps).for_each(|(all, more)| *all += more);
+        let Some(shared) = &self.shared else { return };
+        if let Some(cpu) = process_time(shared.header().pid.load(Relaxed)) {
+            let cpu_ns = cpu.as_nanos() as u64;
+            done.cpu_ns += cpu_ns.saturating_sub(self.cpu_ns);
+            self.cpu_ns = cpu_ns;
+        }
+    }
+
+    /// A new program in the process: its threads are numbered and count from 0 again.
+    fn start_anew_after_exec(&mut self) {
+        let Some(shared) = &self.shared else { return };
+        let execs = shared.header().execs.load(Relaxed);
+        if execs != self.execs {
+            self.execs = execs;
+            self.live.clear();
+            self.last.clear();
+            self.calls.clear();
+            self.known = 0;
+            self.seen = Seen::default();
+            self.look_at = Instant::now();
+            self.look_after = FIRST_LOOK;
+        }
+    }
+
+    /// Looks at the process's memory when it is time.
+    fn look(&mut self) {
+        let start = Instant::now();
+        let Some(shared) = self.shared.as_ref().filter(|_| start >= self.look_at) else { return };
+        match (shared.header().state.load(Acquire), shared.maps()) {
+            // Not begun.
+            (state::NOT_LOADED, _) => {}
+            (state::RUNNING, Some(maps)) => {
+                self.start_anew_after_exec();
+                self.seen.regions.note(&maps);
+                self.found = true;
+            }
+            // Gone, or never recorded.
+            _ => self.close(),
+        }
+        let spent = start.elapsed();
+        self.look_at = start + self.look_after.max(spent * SHARE);
+        self.look_after = (self.look_after * 2).min(LONGEST_LOOK);
+    }
+
+    /// Lets go of everything that a process needs only while it runs.
+    fn close(&mut self) {
+        self.shared = None;
+        (self.live, self.last, self.calls) = (Vec::new(), Vec::new(), Vec::new());
+    }
+
+    /// How long until its memory is to be looked at; `None`: never again.
+    fn until_look(&self) -> Option<Duration> {
+        self.shared.as_ref()?;
+        Some(self.look_at.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// Processor time of a process; `None` when it is gone.
+fn process_time(pid: u32) -> Option<Duration> {
+    let mut id = 0;
+    // SAFETY: a valid place for the clock's number.
+    let found = unsafe { libc::clock_getcpuclockid(pid as libc::pid_t, &mut id) };
+    (pid != 0 && found == 0).then(|| clock(id))
+}
+
+#[cfg(test)]
+#[path = "watch_tests.rs"]
+mod tests;

@@ -1,0 +1,191 @@
+//! Which site of a plan a chain of calls means in this run, and in this build of the program.
+//!
+//! A chain is put into words exactly as a recording does it. Best is the site whose words and code
+//! offset are the same (same build), then one whose words are (same source), then one whose
+//! functions are (source that has moved). A site is given to one chain only: places that look the
+//! same are told apart by the order in which they appear, as in the recording.
+
+use super::tables::PlannedSite;
+use crate::frames::Allocation;
+use crate::frames::file_name;
+use placement::DataIdentity;
+use profile::SiteRow;
+use std::collections::HashSet;
+use wire::data::caller;
+
+/// How well a site fits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Fit {
+    /// The functions are the same.
+    Functions,
+    /// So are files and lines.
+    Words,
+    /// So is the code.
+    Code,
+}
+
+/// Sites, and those that chains have been given.
+pub struct Naming<'a> {
+    sites: &'a [PlannedSite],
+    given: HashSet<usize>,
+    /// The loosest fit so far.
+    pub loosest: Option<Fit>,
+}
+
+impl<'a> Naming<'a> {
+    pub fn new(sites: &'a [PlannedSite]) -> Self {
+        Self { sites, given: HashSet::new(), loosest: None }
+    }
+
+    /// The program was replaced by another: everything appears anew.
+    pub fn begin(&mut self) {
+        self.given.clear();
+    }
+
+    /// What a plan may mean by a caller: one of [`caller`].
+    pub fn caller(&self, site: &SiteRow) -> u32 {
+        let code = code(site);
+        let may = |identity: &DataIdentity| match site.function.is_empty() {
+            true => identity.code == code,
+            false => identity.function == site.function || identity.code == code,
+        };
+        if self.sites.iter().any(|planned| may(&planned.identity)) {
+            return caller::MAYBE;
+        }
+        match crate::places::allocates(&site.function) {
+            true => caller::PASSES_ON,
+            false => caller::NO,
+        }
+    }
+
+    /// The site of a chain that allocates blocks of so many digits.
+    pub fn site(&mut self, found: &Allocation, digits: u32) -> Option<usize> {
+        let fitting = |(number, planned): (usize, &PlannedSite)| {
+            let free = planned.digits == digits && !self.given.contains(&number);
+            free.then(|| fit(&planned.identity, found)).flatten().map(|fit| (fit, number))
+        };
+        let all = self.sites.iter().enumerate().filter_map(fitting);
+        // The first of those that fit best.
+        let (fit, number) = all.max_by_key(|(fit, number)| (*fit, std::cmp::Reverse(*number)))?;
+        self.given.insert(number);
+        self.loosest = Some(self.loosest.map_or(fit, |known| known.min(fit)));
+        Some(number)
+    }
+}
+
+/// How a call stands in plans: module and offset.
+fn code(site: &SiteRow) -> String {
+    match site.module.is_empty() {
+        true => String::new(),
+        false => format!("{}+{:#x}", file_name(&site.module), site.offset),
+    }
+}
+
+/// How well a chain of calls fits an identity.
+fn fit(planned: &DataIdentity, found: &Allocation) -> Option<Fit> {
+    let site = &found.site;
+    let words = planned.name == found.name
+        && planned.callers == found.callers
+        && (&planned.function, &planned.file, planned.line)
+            == (&site.function, &site.file, site.line);
+    let same_code = planned.code == code(site);
+    if words && same_code {
+        return Some(Fit::Code);
+    }
+    // Without debugging information, the words hold offsets.
+    if words && !site.file.is_empty() {
+        return Some(Fit::Words);
+    }
+    let own = function(planned.name.strip_prefix("in ")?);
+    let is_known = !own.is_empty() && !planned.function.is_empty();
+    let functions = planned.function == site.function
+        && found.name.strip_prefix("in ").map(function) == Some(own)
+        && planned.callers.split("; ").map(function).eq(found.callers.split("; ").map(function));
+    (is_known && functions).then_some(Fit::Functions)
+}
+
+/// `f` of `f at a.c:7`.
+fn function(step: &str) -> &str {
+    step.rsplit_once(" at ").map_or(step, |(function, _)| function)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::data::NONE;
+
+    fn allocation(line: u32, offset: u64, callers: &str) -> Allocation {
+        let site = SiteRow {
+            module: "/home/user/app".into(),
+            offset,
+            function: "make".into(),
+            file: "src/a.c".into(),
+            line,
+            ..SiteRow::default()
+        };
+        Allocation { name: format!("in make at a.c:{line}"), callers: callers.into(), site }
+    }
+
+    fn planned(line: u32, offset: u64, callers: &str) -> PlannedSite {
+        let Allocation { name, callers, site } = allocation(line, offset, callers);
+        let identity = DataIdentity {
+            region: "heap".into(),
+            name,
+            function: site.function.clone(),
+            file: site.file.clone(),
+            line: site.line,
+            code: code(&site),
+            callers,
+            thread: None,
+        };
+        PlannedSite { identity, first: 0, count: 0, others: NONE, digits: 20 }
+    }
+
+    #[test]
+    fn the_same_build_goes_by_code() {
+        let sites = [planned(7, 0x10, "main at a.c:20"), planned(7, 0x30, "main at a.c:20")];
+        let mut naming = Naming::new(&sites);
+        assert_eq!(naming.site(&allocation(7, 0x30, "main at a.c:20"), 20), Some(1));
+        assert_eq!(naming.site(&allocation(7, 0x10, "main at a.c:20"), 20), Some(0));
+        assert_eq!(naming.loosest, Some(Fit::Code));
+    }
+
+    #[test]
+    fn another_build_goes_by_words_and_in_order() {
+        let sites = [planned(7, 0x10, "main at a.c:20"), planned(7, 0x30, "main at a.c:20")];
+        let mut naming = Naming::new(&sites);
+        assert_eq!(naming.site(&allocation(7, 0x50, "main at a.c:20"), 21), None);
+        assert_eq!(naming.site(&allocation(7, 0x50, "main at a.c:20"), 20), Some(0));
+        assert_eq!(naming.site(&allocation(7, 0x90, "main at a.c:20"), 20), Some(1));
+        assert_eq!(naming.site(&allocation(7, 0xb0, "main at a.c:20"), 20), None);
+        assert_eq!(naming.loosest, Some(Fit::Words));
+    }
+
+    #[test]
+    fn source_that_has_moved_goes_by_functions_of_the_whole_chain() {
+        let sites =
+            [planned(7, 0x10, "one at a.c:20; main at a.c:3"), planned(9, 0x30, "two at a.c:30")];
+        let mut naming = Naming::new(&sites);
+        assert_eq!(naming.site(&allocation(12, 0x50, "two at a.c:35"), 20), Some(1));
+        assert_eq!(naming.site(&allocation(12, 0x50, "three at a.c:35"), 20), None);
+        assert_eq!(naming.site(&allocation(10, 0x50, "one at a.c:25; main at a.c:3"), 20), Some(0));
+        assert_eq!(naming.loosest, Some(Fit::Functions));
+    }
+
+    #[test]
+    fn callers_are_told_by_function_or_code() {
+        let sites = [planned(7, 0x10, "main at a.c:20")];
+        let naming = Naming::new(&sites);
+        let site = |function: &str, offset: u64| SiteRow {
+            module: "/opt/app".into(),
+            offset,
+            function: function.into(),
+            ..SiteRow::default()
+        };
+        assert_eq!(naming.caller(&site("make", 0x999)), caller::MAYBE);
+        assert_eq!(naming.caller(&site("", 0x10)), caller::MAYBE);
+        assert_eq!(naming.caller(&site("", 0x11)), caller::NO);
+        assert_eq!(naming.caller(&site("other", 0x999)), caller::NO);
+        assert_eq!(naming.caller(&site("operator new(unsigned long)", 0x9)), caller::PASSES_ON);
+    }
+}

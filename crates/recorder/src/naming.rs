@@ -1,0 +1,17 @@
+//! What lies at addresses, in words: of exact recordings and of sampled ones.
+//!
+//! `places` names code and data (`regions`: kinds of memory; `thread_memory`: whose stack;
+//! `frames`: functions on the way up), `objects` what memory was for (`allocated`: as it is told;
+//! `elements`: what it consists of), `pages` makes rows of pages.
+//!
+//! Neighbours: `symbols` reads debugging information, [`kept`](crate::kept) has names of earlier
+//! recordings.
+
+pub(crate) mod allocated;
+pub(crate) mod elements;
+pub(crate) mod frames;
+pub(crate) mod objects;
+pub(crate) mod pages;
+pub(crate) mod places;
+pub(crate) mod regions;
+pub(crate) mod thread_memory;

@@ -1,0 +1,504 @@
+//! What the memory with events was for: groups of allocated blocks, variables, stacks, files.
+//!
+//! The agent numbers what it knows, groups of blocks (`wire::objects`); here each event gets a row
+//! of the profile's table `objects`. What lies in no block is named by its address, like lines, or
+//! by the zone of memory that it is in.
+//! Neighbours: `session` has the records, `places` names addresses, `tables` asks.
+
+use crate::allocated::{RawBlock, RawGroup};
+use crate::elements;
+use crate::error::RecorderError;
+use crate::frames::Allocation;
+use crate::mapped::{self, Mapped};
+use crate::pages;
+use crate::places::{Lying, Places};
+use crate::session::Session;
+use profile::{BlockRow, EventRow, FieldRow, ObjectRow, PAGE_BYTES, PageRow, PageTables, SiteRow};
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Acquire;
+use types::ThreadId;
+use types::numbers::grouped;
+use wire::objects::{Block, FIRST_ZONE, Group, MAX_BLOCKS, MAX_GROUPS, MAX_ZONES, OTHERS, Zone};
+use wire::session::{BLOCKS_OFFSET, GROUPS_OFFSET, Header, ZONES_OFFSET};
+
+/// Bytes of the lines of memory in a profile.
+const LINE_BYTES: u64 = 64;
+/// Such lines in a page.
+const LINES_OF_PAGE: u64 = PAGE_BYTES / LINE_BYTES;
+/// Most blocks of a line that are named.
+const MAX_BLOCKS_NAMED: usize = 4;
+/// The same lines of text appear for many blocks: which of them they are does not say more.
+const MANY_BLOCKS: u64 = 2;
+
+/// What a process has allocated.
+#[derive(Default)]
+pub struct Allocated {
+    /// By number.
+    pub groups: Vec<RawGroup>,
+    /// By start.
+    blocks: Vec<RawBlock>,
+    /// Most bytes of one of them.
+    largest: u64,
+    /// By number: start and bytes.
+    zones: Vec<(u64, u64)>,
+    /// Files that were mapped, by the numbers that events have.
+    mapped: HashMap<u32, Mapped>,
+    /// A block on each page of the tables of pages, where one is known.
+    on_pages: Vec<Option<RawBlock>>,
+}
+
+impl Allocated {
+    /// Reads what the agent has left.
+    pub fn read(session: &Session, header: &Header) -> Result<Self, RecorderError> {
+        let words = |offset, count: &AtomicU32, most: usize, bytes: usize| {
+            let count = (count.load(Acquire) as usize).min(most);
+            session.words(offset, count * bytes / 8)
+        };
+        let (group, block) = (size_of::<Group>(), size_of::<Block>());
+        let groups = words(GROUPS_OFFSET, &header.groups, MAX_GROUPS, group)?;
+        let blocks = words(BLOCKS_OFFSET, &header.blocks_described, MAX_BLOCKS, block)?;
+        let groups = groups.chunks_exact(group / 8).map(RawGroup::of).collect();
+        let blocks = blocks.chunks_exact(block / 8).map(RawBlock::of).collect();
+        let zones = words(ZONES_OFFSET, &header.zones, MAX_ZONES, size_of::<Zone>())?;
+        let zones = zones.chunks_exact(2).map(|zone| (zone[0], zone[1])).collect();
+        let mapped = mapped::read(session, header)?;
+        Ok(Self { zones, mapped, ..Self::new(groups, blocks) })
+    }
+
+    /// The same with a block on each page of the tables of pages.
+    pub fn with_pages(self, on_pages: Vec<Option<RawBlock>>) -> Self {
+        Self { on_pages, ..self }
+    }
+
+    /// From groups by number, and blocks.
+    pub fn new(groups: Vec<RawGroup>, mut blocks: Vec<RawBlock>) -> Self {
+        blocks.retain(|b| b.group != 0 && (b.group as usize) < groups.len() && b.bytes > 0);
+        blocks.sort_unstable_by_key(|b| (b.start, b.ordinal, b.group));
+        let largest = blocks.iter().map(|b| b.bytes).max().unwrap_or(0);
+        Self { groups, blocks, largest, ..Self::default() }
+    }
+
+    /// Blocks of a group that have been in a line.
+    fn in_line(&self, line: u64, group: u32) -> impl Iterator<Item = &RawBlock> {
+        let first = self.blocks.partition_point(|b| b.start < line.saturating_sub(self.largest));
+        let around = self.blocks[first..].iter().take_while(move |b| b.start < line + LINE_BYTES);
+        around.filter(move |b| b.group == group && b.start.saturating_add(b.bytes) > line)
+    }
+}
+
+/// What memory with events was for.
+#[derive(Default)]
+pub struct Objects {
+    pub rows: Vec<ObjectRow>,
+    pub blocks: Vec<BlockRow>,
+    pub fields: Vec<FieldRow>,
+    /// Region of lines with allocated memory or mapped files, and what lies there.
+    pub texts: HashMap<u64, (String, String)>,
+}
+
+/// The rows of `objects` so far, by what they are.
+struct Naming<'a> {
+    allocated: &'a Allocated,
+    /// How many threads the process had.
+    threads: usize,
+    rows: Vec<ObjectRow>,
+    blocks: BTreeSet<BlockRow>,
+    of_groups: HashMap<u32, u32>,
+    of_names: HashMap<(String, String), u32>,
+}
+
+/// Gives each event and each page its object, and each line with allocated memory the text that
+/// says what lies there. `events` name groups, are ordered by line, and afterwards name rows of the
+/// table of objects. `sites` gains those of calls that allocate; the process had `threads`.
+pub fn name(
+    (events, pages): (&mut [EventRow], &mut PageTables),
+    allocated: &Allocated,
+    threads: usize,
+    places: &mut Places<'_>,
+    sites: &mut Vec<SiteRow>,
+) -> Objects {
+    let (of_groups, of_names, blocks) = Default::default();
+    let rows = vec![ObjectRow::default()];
+    let mut naming = Naming { allocated, threads, rows, blocks, of_groups, of_names };
+    let mut texts = HashMap::new();
+    places.set_mapped(allocated.mapped.values());
+    for of_line in events.chunk_by_mut(|a, b| a.line == b.line) {
+        let line = of_line[0].line;
+        if let Some(text) = naming.text_of_line(of_line, places, sites) {
+            texts.insert(line, text);
+        }
+        naming.name_line(of_line, places, sites);
+    }
+    naming.name_pages(pages, places, sites);
+    pages::without_ours(pages, &naming.rows);
+    let Naming { rows, blocks, of_groups, .. } = naming;
+    let blocks: Vec<BlockRow> = blocks.into_iter().collect();
+    let mut objects = Objects { rows, blocks, fields: Vec::new(), texts };
+    let groups = of_groups.into_iter().map(|(group, row)| (row, group)).collect();
+    elements::tell(&mut objects, events, &groups, allocated, places);
+    objects
+}
+
+/// Whether a variable of at least a page has all these lines of the page at an address.
+fn holds_all(variable: &Range<u64>, page: u64, lines: u64) -> bool {
+    let first = page + u64::from(lines.trailing_zeros()) % LINES_OF_PAGE * LINE_BYTES;
+    let end =
+        page + (LINES_OF_PAGE - u64::from(lines.leading_zeros()) % LINES_OF_PAGE) * LINE_BYTES;
+    let is_large = variable.end - variable.start >= PAGE_BYTES;
+    is_large && variable.start <= first && end <= variable.end
+}
+
+/// A process of several whose events are told together.
+pub struct Member<'a> {
+    allocated: Allocated,
+    places: Places<'a>,
+    of_groups: HashMap<u32, u32>,
+}
+
+impl<'a> Member<'a> {
+    /// Its threads are numbered from `first` on.
+    pub fn new(mut allocated: Allocated, mut places: Places<'a>, first: u32) -> Self {
+        places.set_mapped(allocated.mapped.values());
+        for block in allocated.blocks.iter_mut().filter(|block| block.thread != u32::MAX) {
+            block.thread = block.thread.saturating_add(first);
+        }
+        Self { allocated, places, of_groups: HashMap::new() }
+    }
+
+    pub fn places(&mut self) -> &mut Places<'a> {
+        &mut self.places
+    }
+}
+
+/// The same as [`name`] for events of several processes. An event's object is an index into
+/// `known`, which holds the process (an index into `members`) and the object's number in it.
+/// `threads` is the number of threads of all processes together.
+pub fn name_together(
+    events: &mut [EventRow],
+    known: &[(usize, u32)],
+    members: &mut [Member<'_>],
+    threads: usize,
+    sites: &mut Vec<SiteRow>,
+) -> Objects {
+    let mut all = Objects { rows: vec![ObjectRow::default()], ..Objects::default() };
+    let (mut of_names, mut blocks) = Default::default();
+    for of_line in events.chunk_by_mut(|a, b| a.line == b.line) {
+        let process_of = |event: &EventRow| known[event.object as usize].0;
+        let mut processes: Vec<usize> = of_line.iter().map(process_of).collect();
+        let of_event = processes.clone();
+        processes.sort_unstable();
+        processes.dedup();
+        let mut texts = Vec::new();
+        for process in processes {
+            let Member { allocated, places, of_groups } = &mut members[process];
+            let mut naming = Naming {
+                allocated,
+                threads,
+                rows: std::mem::take(&mut all.rows),
+                blocks: std::mem::take(&mut blocks),
+                of_groups: std::mem::take(of_groups),
+                of_names: std::mem::take(&mut of_names),
+            };
+            let is_own = |k: &usize| of_event[*k] == process;
+            let own: Vec<usize> = (0..of_line.len()).filter(is_own).collect();
+            let mut named: Vec<EventRow> = own.iter().map(|k| of_line[*k]).collect();
+            named.iter_mut().for_each(|event| event.object = known[event.object as usize].1);
+            texts.extend(naming.text_of_line(&named, places, sites));
+            naming.name_line(&mut named, places, sites);
+            own.iter().zip(&named).for_each(|(k, event)| of_line[*k].object = event.object);
+            *of_groups = naming.of_groups;
+            (all.rows, blocks, of_names) = (naming.rows, naming.blocks, naming.of_names);
+        }
+        if !texts.is_empty() {
+            all.texts.insert(of_line[0].line, joined(texts));
+        }
+    }
+    all.blocks = blocks.into_iter().collect();
+    all
+}
+
+impl Naming<'_> {
+    fn name_line(
+        &mut self,
+        events: &mut [EventRow],
+        places: &mut Places<'_>,
+        sites: &mut Vec<SiteRow>,
+    ) {
+        let line = events[0].line;
+        let named = places.objects(line, events.iter().any(|event| event.object == 0));
+        let allocated = self.allocated;
+        let mut of_files: HashMap<u32, Vec<Lying>> = HashMap::new();
+        for event in events {
+            let touched = event.to_bytes | event.from_bytes;
+            event.object = match (event.object, allocated.mapped.get(&event.object)) {
+                (0, _) => self.row_touched(&named, touched),
+                (FIRST_ZONE.., _) => self.row_of_zone(event.object, places),
+                (number, Some(file)) => {
+                    let lying =
+                        of_files.entry(number).or_insert_with(|| places.in_file(line, file));
+                    self.row_touched(lying, touched)
+                }
+                (group, None) => self.row_of_group(group, places, sites),
+            };
+        }
+    }
+
+    /// Says what lies on pages: the allocated block that is known, or else what is at the first
+    /// line that was accessed. Pages whose object is set are on blocks of that group.
+    fn name_pages(
+        &mut self,
+        tables: &mut PageTables,
+        places: &mut Places<'_>,
+        sites: &mut Vec<SiteRow>,
+    ) {
+        let mut lines = vec![0_u64; tables.pages.len()];
+        tables.touched.iter().for_each(|row| lines[row.page as usize] |= row.lines);
+        let mut placed = vec![false; lines.len()];
+        // Most pages lie on the variable of the page before.
+        let mut last = (0..0, 0);
+        let blocks = self.allocated.on_pages.iter().chain(std::iter::repeat(&None));
+        let pages = tables.pages.iter_mut().zip(lines).zip(blocks);
+        for (((page, lines), block), placed) in pages.zip(&mut placed) {
+            if let Some(block) = block {
+                self.name_block_on(page, block, places, sites);
+                *placed = true;
+                continue;
+            }
+            if page.object != 0 {
+                page.object = self.row_of_group(page.object, places, sites);
+                *placed = true;
+                continue;
+            }
+            if !holds_all(&last.0, page.address, lines) {
+                last = self.row_on_page(page.address, lines, places);
+            }
+            page.object = last.1;
+            if !last.0.is_empty() {
+                page.offset = page.address.saturating_sub(last.0.start / PAGE_BYTES * PAGE_BYTES);
+                *placed = true;
+            }
+        }
+        pages::count_offsets(tables, |number| placed[number]);
+    }
+
+    /// Where the variable lies that has all lines of a page that were accessed, and its row; else
+    /// the row of what lies at the first of these `lines`, and no place.
+    fn row_on_page(
+        &mut self,
+        address: u64,
+        lines: u64,
+        places: &mut Places<'_>,
+    ) -> (Range<u64>, u32) {
+        let first = u64::from(lines.trailing_zeros()) % LINES_OF_PAGE;
+        let line = address + first * LINE_BYTES;
+        let named = places.objects(line, true);
+        let Some(lying) = named.iter().find(|lying| !lying.bytes.is_empty()) else {
+            return (0..0, 0);
+        };
+        // The last one on the line may go on behind it.
+        let last = named.iter().rev().find(|lying| !lying.variable.is_empty());
+        if let Some(lying) = last.filter(|last| holds_all(&last.variable, address, lines)) {
+            return (lying.variable.clone(), self.row_named(lying));
+        }
+        let object = match places.file_at(line).filter(|_| lying.variable != (0..0)) {
+            // One of several on the page: none of them has it.
+            Some(file) => self.row_of_data(lying, &file),
+            None => self.row_named(lying),
+        };
+        (0..0, object)
+    }
+
+    /// The row of a file's small variables, of which this is one.
+    fn row_of_data(&mut self, one: &Lying, file: &str) -> u32 {
+        let (region, name) = (one.region.clone(), format!("data ({file})"));
+        self.row_named(&Lying { bytes: 0..0, region, name, variable: 0..0 })
+    }
+
+    /// Says that the block lies on the page, and maybe others, too.
+    fn name_block_on(
+        &mut self,
+        page: &mut PageRow,
+        block: &RawBlock,
+        places: &mut Places<'_>,
+        sites: &mut Vec<SiteRow>,
+    ) {
+        page.object = self.row_of_group(block.group, places, sites);
+        page.ordinal = block.ordinal;
+        page.offset = page.address.saturating_sub(block.start / PAGE_BYTES * PAGE_BYTES);
+        // What covers the page is alone there.
+        let end = block.start.saturating_add(block.bytes);
+        page.blocks = u32::from(block.start <= page.address && end >= page.address + PAGE_BYTES);
+        let thread = Some(ThreadId(block.thread));
+        page.allocated_by = thread.filter(|thread| thread.index() < self.threads);
+        self.note_block(page.object, block);
+    }
+
+    /// The row of what lies at the first byte touched of a line.
+    fn row_touched(&mut self, named: &[Lying], touched: u64) -> u32 {
+        let byte = u64::from(touched.trailing_zeros()).min(LINE_BYTES - 1);
+        let at = named.iter().find(|lying| lying.bytes.contains(&byte));
+        at.map_or(0, |lying| self.row_named(lying))
+    }
+
+    fn row_named(&mut self, lying: &Lying) -> u32 {
+        let Lying { region, name, variable, .. } = lying;
+        if region.is_empty() || region == "unknown" {
+            return 0;
+        }
+        let rows = &mut self.rows;
+        let object = *self.of_names.entry((region.clone(), name.clone())).or_insert_with(|| {
+            let row =
+                ObjectRow { region: region.clone(), name: name.clone(), ..ObjectRow::default() };
+            rows.push(row);
+            rows.len() as u32 - 1
+        });
+        if !variable.is_empty() {
+            let (start, bytes) = (variable.start, variable.end - variable.start);
+            self.blocks.insert(BlockRow { object, start, ordinal: 0, bytes, thread: None });
+        }
+        object
+    }
+
+    fn note_block(&mut self, object: u32, block: &RawBlock) {
+        if object == 0 || block.start.checked_add(block.bytes).is_none() {
+            return;
+        }
+        self.blocks.insert(BlockRow {
+            object,
+            start: block.start,
+            ordinal: block.ordinal,
+            bytes: block.bytes,
+            thread: Some(ThreadId(block.thread)).filter(|thread| thread.index() < self.threads),
+        });
+    }
+
+    /// The row of the memory in a zone; 0 where that is not known.
+    fn row_of_zone(&mut self, number: u32, places: &Places<'_>) -> u32 {
+        if let Some(row) = self.of_groups.get(&number) {
+            return *row;
+        }
+        let zone = self.allocated.zones.get((number - FIRST_ZONE) as usize);
+        let found = zone.filter(|(_, bytes)| *bytes > 0);
+        let (region, name) = found.map_or_else(Default::default, |zone| places.zone(*zone));
+        let row = self.row_named(&Lying { bytes: 0..0, region, name, variable: 0..0 });
+        self.of_groups.insert(number, row);
+        row
+    }
+
+    /// The row of a group; 0 for a number that none has.
+    fn row_of_group(
+        &mut self,
+        group: u32,
+        places: &mut Places<'_>,
+        sites: &mut Vec<SiteRow>,
+    ) -> u32 {
+        if let Some(row) = self.of_groups.get(&group) {
+            return *row;
+        }
+        let Some(raw) = self.allocated.groups.get(group as usize) else { return 0 };
+        let mut row = ObjectRow { region: "heap".into(), ..ObjectRow::default() };
+        if group == OTHERS {
+            row.name = "in further places".into();
+        } else {
+            let Allocation { name, callers, site } = places.allocation(&raw.frames, raw.modules);
+            (row.name, row.callers) = (name, callers);
+            row.site = sites.len() as u32;
+            sites.push(site);
+            (row.blocks, row.bytes) = (raw.blocks, raw.bytes);
+        }
+        self.rows.push(row);
+        let number = self.rows.len() as u32 - 1;
+        self.of_groups.insert(group, number);
+        number
+    }
+
+    /// `heap` and `heap block of 400 bytes allocated in f at f.c:7`, with what else lay in the
+    /// line.
+    fn text_of_line(
+        &mut self,
+        events: &[EventRow],
+        places: &mut Places<'_>,
+        sites: &mut Vec<SiteRow>,
+    ) -> Option<(String, String)> {
+        let line = events[0].line;
+        let mut groups: Vec<u32> = events.iter().map(|e| e.object).filter(|g| *g != 0).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        if line == 0 || groups.is_empty() {
+            return None;
+        }
+        let mut texts = Vec::new();
+        let mut told = Vec::new();
+        for group in groups {
+            if let Some(file) = self.allocated.mapped.get(&group) {
+                let of_file = events.iter().filter(|event| event.object == group);
+                let touched = of_file.fold(0, |bytes, e| bytes | e.from_bytes | e.to_bytes);
+                told.push(places.line_in_file(line, touched, file));
+                continue;
+            }
+            let row = self.row_of_group(group, places, sites) as usize;
+            let blocks: Vec<&RawBlock> = self.allocated.in_line(line, group).collect();
+            blocks.iter().for_each(|block| self.note_block(row as u32, block));
+            let mut starts: Vec<(u64, u64)> = blocks.iter().map(|b| (b.start, b.bytes)).collect();
+            starts.dedup();
+            let object = &self.rows[row];
+            if starts.is_empty() {
+                texts.push(described(object));
+            }
+            for (start, bytes) in starts.into_iter().take(MAX_BLOCKS_NAMED) {
+                let of_block = || blocks.iter().filter(|b| (b.start, b.bytes) == (start, bytes));
+                let one = (of_block().count() == 1).then(|| of_block().next()).flatten();
+                texts.push(block_text(object, one.copied(), line, start, bytes));
+            }
+        }
+        told.extend((!texts.is_empty()).then(|| ("heap".into(), texts.join("; "))));
+        Some(joined(told))
+    }
+}
+
+/// The region of what lies first, and the texts of all.
+fn joined(told: Vec<(String, String)>) -> (String, String) {
+    let region = told.first().map_or(String::new(), |(region, _)| region.clone());
+    let texts: Vec<String> = told.into_iter().map(|(_, text)| text).collect();
+    (region, texts.join("; "))
+}
+
+/// `heap block allocated in f at f.c:7`.
+fn described(object: &ObjectRow) -> String {
+    match object.name.as_str() {
+        "" => "heap block".into(),
+        name => format!("heap block allocated {name}"),
+    }
+}
+
+/// `heap block of 400 bytes allocated in f at f.c:7, bytes 0x40..0x80, number 3 by T1`; `one` if
+/// there was only one at that address.
+fn block_text(
+    object: &ObjectRow,
+    one: Option<&RawBlock>,
+    line: u64,
+    start: u64,
+    bytes: u64,
+) -> String {
+    let name = match object.name.as_str() {
+        "" => String::new(),
+        name => format!(" allocated {name}"),
+    };
+    let first = line.saturating_sub(start);
+    let end = (line + LINE_BYTES - start).min(bytes);
+    let part = match (first, end) {
+        (0, end) if end == bytes => String::new(),
+        (first, end) => format!(", bytes {first:#x}..{end:#x}"),
+    };
+    let number = one.filter(|_| object.blocks >= MANY_BLOCKS);
+    let number = number.map_or(String::new(), |b| format!(", number {}", grouped(b.ordinal + 1)));
+    let by = one.filter(|b| b.thread != u32::MAX);
+    let by = by.map_or(String::new(), |b| format!(", by T{}", b.thread));
+    format!("heap block of {} bytes{name}{part}{number}{by}", grouped(bytes))
+}
+
+#[cfg(test)]
+#[path = "objects_tests.rs"]
+mod tests;
