@@ -299,6 +299,7 @@ impl<'a> Auto<'a> {
             sense.look(&mut seen);
         }
         seen.tasks = self.load.look(pids.iter().copied(), &mut self.actor);
+        seen.idle_ns = self.load.idle_ns(&self.allowed);
         seen.refused = std::mem::take(&mut self.refused);
         seen.work.extend(self.options.metric.as_mut().and_then(Metric::look));
         if Instant::now() >= self.look_seldom {
@@ -375,6 +376,7 @@ impl<'a> Auto<'a> {
         if now == self.allowed {
             return None;
         }
+        self.load.forget_idle();
         self.allowed = now.clone();
         self.actor.allow(now.clone());
         Some(now.iter().map(|cpu| cpu as u32).collect())

@@ -7,9 +7,9 @@
 //! compared with its spread. Neighbours: `matrix` has the halves, `placement` places, `decider`
 //! asks.
 
+use crate::communication::{Basis, Counted};
 use crate::decision::Why;
 use crate::machine::Machine;
-use crate::matrix::Matrix;
 use crate::settings::Settings;
 use crate::tasks::{Task, Tasks};
 use placement::{Effort, PolicyKind, Request, Terms};
@@ -18,15 +18,6 @@ use placement::{Effort, PolicyKind, Request, Terms};
 const UNITS: f64 = 256.0;
 /// Tasks up to which both halves are placed; beyond, one is.
 const MAX_BOTH_HALVES: usize = 256;
-
-/// What counted and sampled events stand for.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Basis {
-    /// Samples of which the events are, decayed as they are; 0: events were counted.
-    pub samples: f64,
-    /// Time in which events were counted, decayed likewise, ns.
-    pub counted_ns: f64,
-}
 
 /// A placement that is worth it.
 #[derive(Clone, PartialEq, Debug)]
@@ -48,8 +39,7 @@ pub struct Mapping<'a> {
     pub settings: &'a Settings,
     pub machine: &'a Machine,
     pub tasks: &'a Tasks,
-    pub matrix: &'a Matrix,
-    pub basis: Basis,
+    pub counted: &'a Counted,
     pub now_ns: u64,
 }
 
@@ -66,11 +56,11 @@ impl Mapping<'_> {
         if slots.len() < 2 {
             return Err(Why::Alone);
         }
-        if self.basis == Basis::default() {
+        if self.counted.basis == Basis::default() {
             return Err(Why::NoSense);
         }
         let tasks: Vec<&Task> = slots.iter().filter_map(|&slot| self.tasks.get(slot)).collect();
-        let all = self.matrix.dense(&slots, None);
+        let all = self.counted.matrix.dense(&slots, None);
         let events = all.iter().sum::<f64>() / 2.0;
         let needed = (self.settings.min_events * slots.len() as f64).max(1.0);
         if events < needed {
@@ -97,7 +87,7 @@ impl Mapping<'_> {
     }
 
     /// Slots of the tasks that compute and may be bound.
-    fn placeable(&self) -> Vec<usize> {
+    pub fn placeable(&self) -> Vec<usize> {
         let may = |slot: &usize| {
             let task = self.tasks.get(*slot);
             task.is_some_and(|task| !task.seen.fixed && task.refused_until_ns <= self.now_ns)
@@ -174,10 +164,12 @@ impl Mapping<'_> {
         let (mut saving, mut variance, mut before) = (0.0, 0.0, 0.0);
         for &half in halves {
             let other = 1 - half;
-            let placed = self.matrix.dense(slots, Some(half));
+            let placed = self.counted.matrix.dense(slots, Some(half));
             let cpus = self.place(tasks, &Weights { count: slots.len(), cells: &placed });
-            let (events, squares) =
-                (self.matrix.dense(slots, Some(other)), self.matrix.squares(slots, other));
+            let (events, squares) = (
+                self.counted.matrix.dense(slots, Some(other)),
+                self.counted.matrix.squares(slots, other),
+            );
             let delta = |a: usize, b: usize| {
                 self.cost_between(tasks[a], tasks[b]) - self.machine.cost(cpus[a], cpus[b])
             };
@@ -199,7 +191,7 @@ impl Mapping<'_> {
     /// Estimate of the part of their time that the tasks save.
     fn gain(&self, tasks: &[&Task], cpus: &[u32], weights: &Weights<'_>, saving: f64) -> f64 {
         let busy: f64 = tasks.iter().map(|task| task.busy).sum::<f64>().max(0.01);
-        let Basis { samples, counted_ns } = self.basis;
+        let Basis { samples, counted_ns } = self.counted.basis;
         let of_counts = || {
             let saved = self.cost_now(tasks, weights) - self.cost_of(cpus, weights);
             saved / counted_ns / busy
