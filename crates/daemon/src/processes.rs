@@ -75,7 +75,8 @@ fn idle_ticks(stat: &str, cpus: &CpuSet) -> u64 {
         let mut fields = line.strip_prefix("cpu")?.split(' ');
         let cpu: usize = fields.next()?.parse().ok()?;
         // user, nice, system; then idle, and idle while something waits for a disk.
-        let idle = fields.skip(3).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+        let idle =
+            fields.skip(3).take(2).filter_map(|field| field.parse::<u64>().ok()).sum::<u64>();
         cpus.contains(cpu).then_some(idle)
     };
     stat.lines().take_while(|line| line.starts_with("cpu")).filter_map(of).sum::<u64>()

@@ -13,7 +13,7 @@ use crate::mapping::{Mapping, Proposal};
 use crate::observation::{Access, Observation, PageSeen, PageState};
 use crate::pages::{PageTable, Place};
 use crate::settings::{Policy, Settings};
-use crate::tasks::Tasks;
+use crate::tasks::{Task, Tasks};
 use crate::watch::{Share, Watch};
 use placement::KmafPolicy;
 use rustc_hash::FxHashMap;
@@ -21,6 +21,12 @@ use std::collections::BTreeMap;
 
 /// After a task could not be bound, it is left alone for so long.
 const REFUSED_NS: u64 = 10_000_000_000;
+/// Communication seems to have changed if at least so many events cost this part of the most possible
+/// more than when tasks were placed; or, where recent ones are not known apart, below this likeness.
+const MIN_SEEMING: f64 = 4.0;
+const SEEMING: f64 = 0.25;
+const LIKE: f64 = 0.8;
+
 /// Bindings of a placement: slot, the processor before (`None`: not bound by us), and after.
 type Bindings = Vec<(usize, Option<u32>, u32)>;
 
@@ -38,6 +44,9 @@ pub struct Decider {
     next_mapping_ns: u64,
     /// What is on trial.
     trial: Bindings,
+    /// What events cost when tasks were placed last, or found to be well placed, as a part of what
+    /// they can cost at most; `None`: they never were.
+    far_before: Option<f64>,
     /// Why tasks were left where they are, as told last.
     told: Option<std::mem::Discriminant<Why>>,
     beyond: usize,
@@ -56,6 +65,7 @@ impl Decider {
             last_ns: 0,
             next_mapping_ns: s.mapping_ms * 1_000_000,
             trial: Vec::new(),
+            far_before: None,
             told: None,
             beyond: 0,
             settings,
@@ -75,9 +85,32 @@ impl Decider {
         self.tasks.all().filter_map(|(_, task)| Some((task.seen.task, task.bound?))).collect()
     }
 
-    /// How like (0 to 1) communication is to that of the last placement; 1 where there is none.
-    pub fn likeness(&self) -> f64 {
-        self.communication.likeness()
+    /// Whether tasks seem to be farther from their partners than when they were placed, or found to
+    /// be well placed: few events suffice for that, where more are needed to place anew.
+    pub fn seems_changed(&self) -> bool {
+        let Some(before) = self.far_before else { return false };
+        match self.far_now() {
+            Some((far, events)) => events >= MIN_SEEMING && far > before + SEEMING,
+            None => self.communication.likeness() < LIKE,
+        }
+    }
+
+    /// What recent events cost where tasks are now, as a part of what they can cost at most, and how
+    /// many there are.
+    fn far_now(&self) -> Option<(f64, f64)> {
+        let at = |(slot, task): (usize, &Task)| (slot, task.bound.unwrap_or(task.seen.cpu));
+        let (slots, cpus): (Vec<usize>, Vec<u32>) = self.tasks.all().map(at).unzip();
+        let recent = self.communication.recent(slots.len())?;
+        let events = recent.matrix.dense(&slots, None);
+        let (mut sum, mut cost) = (0.0, 0.0);
+        for (row, &from) in events.chunks(slots.len().max(1)).zip(&cpus) {
+            for (&count, &to) in row.iter().zip(&cpus).filter(|(count, _)| **count > 0.0) {
+                sum += count;
+                cost += count * self.machine.cost(from, to);
+            }
+        }
+        let most = self.machine.costs().per_level.first().copied().unwrap_or(0.0);
+        (most > 0.0).then(|| (if sum > 0.0 { cost / sum / most } else { 0.0 }, sum / 2.0))
     }
 
     /// What follows from an observation.
@@ -234,7 +267,13 @@ impl Decider {
         }
         match proposal.and_then(|proposal| self.may_try(proposal, now_ns)) {
             Ok((proposal, proof)) => self.place(&proposal, proof, decision),
-            Err(why) => self.leave(why, decision),
+            Err(why) => {
+                if let (Why::AsGood { .. }, Some((far, _))) = (why, self.far_now()) {
+                    let least = self.far_before.unwrap_or(far).min(far);
+                    self.far_before = Some(least);
+                }
+                self.leave(why, decision);
+            }
         }
     }
 
@@ -253,6 +292,7 @@ impl Decider {
         self.guard.restart();
         self.guard.forgive();
         self.trial.clear();
+        self.far_before = None;
         decision.notes.push(Note::Changed);
     }
 
@@ -303,6 +343,7 @@ impl Decider {
         decision.notes.push(Note::Placed { moved, tasks, saving, gain, proof });
         self.told = None;
         self.communication.placed_for(&proposal.slots);
+        self.far_before = self.far_now().map(|(far, _)| far).or(Some(0.0));
         if nodes_change && self.settings.policy == Policy::Integrated {
             self.pages.threads_moved();
         }

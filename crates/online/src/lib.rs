@@ -50,4 +50,4 @@ pub use observation::{
 pub use pages::{PageTable, page_key};
 pub use settings::{MAX_TASKS, Policy, Settings, SettingsError};
 pub use tasks::{Tasks, busy_share};
-pub use timeline::sentence;
+pub use timeline::{reason, sentence};

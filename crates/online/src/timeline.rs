@@ -70,7 +70,8 @@ pub fn sentence(note: &Note) -> String {
     }
 }
 
-fn reason(why: &Why) -> String {
+/// Why tasks are left where they are, likewise.
+pub fn reason(why: &Why) -> String {
     match why {
         Why::Alone => "fewer than two threads compute".into(),
         Why::NoSense => "nothing here tells which threads communicate".into(),
