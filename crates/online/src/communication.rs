@@ -152,9 +152,9 @@ impl Communication {
         likeness(before, &self.long.matrix.dense(slots, None))
     }
 
-    /// Whether communication is another one than that of the last placement; says so once.
-    pub fn is_another(&mut self) -> bool {
-        let another = self.likeness() < SAME_PATTERN;
+    /// Whether communication that is so like that of the last placement is another one; says so once.
+    pub fn is_another(&mut self, likeness: f64) -> bool {
+        let another = likeness < SAME_PATTERN;
         if another {
             self.placed = None;
         }

@@ -47,6 +47,8 @@ pub struct Decider {
     /// What events cost when tasks were placed last, or found to be well placed, as a part of what
     /// they can cost at most; `None`: they never were.
     far_before: Option<f64>,
+    /// How like (0 to 1) communication was to that of the last placement at the last mapping.
+    like: f64,
     /// Why tasks were left where they are, as told last.
     told: Option<std::mem::Discriminant<Why>>,
     beyond: usize,
@@ -66,6 +68,7 @@ impl Decider {
             next_mapping_ns: s.mapping_ms * 1_000_000,
             trial: Vec::new(),
             far_before: None,
+            like: 1.0,
             told: None,
             beyond: 0,
             settings,
@@ -91,7 +94,7 @@ impl Decider {
         let Some(before) = self.far_before else { return false };
         match self.far_now() {
             Some((far, events)) => events >= MIN_SEEMING && far > before + SEEMING,
-            None => self.communication.likeness() < LIKE,
+            None => self.like < LIKE,
         }
     }
 
@@ -252,6 +255,7 @@ impl Decider {
     }
 
     fn map(&mut self, now_ns: u64, decision: &mut Decision) {
+        self.like = self.communication.likeness();
         let settings = &self.settings;
         let mut proposal = self.mapping(self.communication.long(), settings, now_ns).propose();
         if proposal.is_err() && self.has_changed(now_ns) {
@@ -259,7 +263,7 @@ impl Decider {
             self.change(decision);
             let settings = &self.settings;
             proposal = self.mapping(self.communication.long(), settings, now_ns).propose();
-        } else if self.communication.is_another() {
+        } else if self.communication.is_another(self.like) {
             self.change(decision);
         }
         if self.guard.is_trying() {
