@@ -67,7 +67,8 @@ impl Mapping<'_> {
             return Err(Why::TooLittle { events, needed });
         }
         let weights = Weights { count: slots.len(), cells: &all };
-        let cpus = self.place(&tasks, &weights);
+        let policy = self.settings.mapper.parse().unwrap_or(PolicyKind::Locality);
+        let cpus = self.place(&tasks, &weights, policy);
         let moved = tasks.iter().zip(&cpus).filter(|(task, cpu)| task.bound != Some(**cpu)).count();
         let before = self.cost_now(&tasks, &weights);
         let saving = match before > 0.0 {
@@ -96,12 +97,11 @@ impl Mapping<'_> {
     }
 
     /// The kernel's number of the best processor for each task; where they are if that is as good.
-    fn place(&self, tasks: &[&Task], weights: &Weights<'_>) -> Vec<u32> {
+    fn place(&self, tasks: &[&Task], weights: &Weights<'_>, policy: PolicyKind) -> Vec<u32> {
         let current: Vec<u32> = tasks.iter().map(|task| self.home(task)).collect();
         let whole = weights.cells.iter().map(|events| (events * UNITS).round()).collect();
         let work: Vec<u64> = tasks.iter().map(|task| (task.busy * 1e6) as u64).collect();
         let placed = placement::Tasks::from_weights(weights.count, whole).with_work(&work);
-        let policy = self.settings.mapper.parse().unwrap_or(PolicyKind::Locality);
         let request = Request { effort: Effort::Fast, ..Request::new(policy) };
         let terms =
             Terms { min_gain: self.settings.min_saving, migration: self.settings.migration };
@@ -160,12 +160,17 @@ impl Mapping<'_> {
         if self.settings.sigmas <= 0.0 {
             return Ok(());
         }
-        let halves = if slots.len() <= MAX_BOTH_HALVES { &[0, 1][..] } else { &[0] };
+        let (halves, policy) = match slots.len() <= MAX_BOTH_HALVES {
+            true => (&[0, 1][..], self.settings.mapper.parse().unwrap_or(PolicyKind::Locality)),
+            // The quickest: that what it places may be somewhat worse only asks for more evidence.
+            false => (&[0][..], PolicyKind::Eagermap),
+        };
         let (mut saving, mut variance, mut before) = (0.0, 0.0, 0.0);
         for &half in halves {
             let other = 1 - half;
             let placed = self.counted.matrix.dense(slots, Some(half));
-            let cpus = self.place(tasks, &Weights { count: slots.len(), cells: &placed });
+            let cells = Weights { count: slots.len(), cells: &placed };
+            let cpus = self.place(tasks, &cells, policy);
             let (events, squares) = (
                 self.counted.matrix.dense(slots, Some(other)),
                 self.counted.matrix.squares(slots, other),

@@ -62,6 +62,8 @@ pub struct Run {
     /// For each look, whether each task shared a processor with its partner, and whether all
     /// were bound.
     pub near: Vec<(bool, bool)>,
+    /// Most processor time that a step has taken.
+    pub slowest_s: f64,
 }
 
 /// Runs a program for `ms` with `samples` samples of each task per look of 50 ms.
@@ -114,7 +116,9 @@ pub fn run(
             work: if program.tells_work { vec![told] } else { Vec::new() },
             ..Observation::default()
         };
+        let start = cpu_seconds();
         let decision = decider.step(&observation);
+        run.slowest_s = run.slowest_s.max(cpu_seconds() - start);
         for action in &decision.actions {
             match action {
                 Action::Bind { task, cpu } => {
@@ -132,6 +136,14 @@ pub fn run(
     }
     run.cpus = bound;
     run
+}
+
+/// Processor time of this thread.
+fn cpu_seconds() -> f64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut now) };
+    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }
 
 /// Samples of accesses of tasks that are on these processors.
