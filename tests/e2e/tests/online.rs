@@ -96,9 +96,10 @@ fn can_place(what: &str) -> bool {
     works
 }
 
-/// Places without asking whether it pays. The scheduler often runs two partners on one processor by
-/// itself, and then there is nothing to gain.
-const AT_ONCE: [&str; 2] = ["--policy", "cdsm"];
+/// Arguments of `partners` after its seconds: partners begin on different processors, and no
+/// scheduler has a reason to bring them together. Where they sleep, it often does, and there is
+/// nothing to place.
+const APART: [&str; 5] = ["0", "256", "", "2", "spin"];
 
 fn binds(outcome: &Outcome) -> bool {
     outcome.stderr_text().contains("bindings made") && outcome.stderr_text().contains("placed ")
@@ -113,7 +114,7 @@ fn pairs_are_placed_logged_and_replayed() {
     let log = scratch.join("pairs.log");
     let log = log.to_str().unwrap();
     let program = partners().to_str().unwrap();
-    let outcome = auto(&[&AT_ONCE, &["--log", log, "--", program, "8"][..]].concat()).run();
+    let outcome = auto(&[&["--log", log, "--", program, "8"][..], &APART].concat()).run();
     let outcome = outcome.expect_code(0);
     assert!(binds(&outcome), "{outcome}");
     let replayed = auto(&["--replay", log]).run().expect_code(0);
@@ -148,10 +149,10 @@ fn a_running_program_gets_everything_back() {
     if !can_place("online: --pid") {
         return;
     }
-    let program = Beside::program(&["60"]);
+    let program = Beside::program(&[&["60"][..], &APART].concat());
     let pid = program.0.id();
     for signal in [15, 2] {
-        let looking = Beside::auto(&[&AT_ONCE, &["--pid", &pid.to_string()][..]].concat());
+        let looking = Beside::auto(&["--pid", &pid.to_string()]);
         assert!(comes(|| narrow(pid) >= 4, 20), "nothing was bound");
         looking.signal(signal);
         assert!(comes(|| narrow(pid) == 0, 10), "{} stay bound", narrow(pid));
@@ -163,9 +164,9 @@ fn what_a_killed_auto_has_bound_is_restored() {
     if !can_place("online: kill -9") {
         return;
     }
-    let program = Beside::program(&["60"]);
+    let program = Beside::program(&[&["60"][..], &APART].concat());
     let pid = program.0.id();
-    let looking = Beside::auto(&[&AT_ONCE, &["--pid", &pid.to_string()][..]].concat());
+    let looking = Beside::auto(&["--pid", &pid.to_string()]);
     assert!(comes(|| narrow(pid) >= 4, 20), "nothing was bound");
     looking.signal(9);
     drop(looking);
@@ -217,7 +218,7 @@ fn a_service_has_a_status_and_ends_cleanly() {
     if !can_place("online: service") {
         return;
     }
-    let program = Beside::program(&["60"]);
+    let program = Beside::program(&[&["60"][..], &APART].concat());
     let pid = program.0.id();
     let user = Command::new("id").arg("-u").output().expect("id").stdout;
     let user = String::from_utf8_lossy(&user).trim().to_owned();

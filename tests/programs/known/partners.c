@@ -1,11 +1,15 @@
 // Threads in pairs that pass a buffer back and forth, for a given time; the partners change every
 // so often. Prints a line when it begins and the number of turns at the end.
 //
-//   partners SECONDS [CHANGE_SECONDS [BUFFER_KB [WORK_FILE [PAIRS]]]]
+//   partners SECONDS [CHANGE_SECONDS [BUFFER_KB [WORK_FILE [PAIRS [spin]]]]]
 //
 // Of two partners only one works at a time, so that N pairs fill N processors. Thread t passes the
 // buffer to its partner in the pairing (t, t + PAIRS) or, in every other stretch of time, (t, t^1).
 // WORK_FILE gets the number of turns so far, 20 times a second. CHANGE_SECONDS 0: never.
+//
+// With `spin`, waiting threads yield instead of sleeping, and partners begin on different
+// processors. As all threads run all the time, a scheduler has no reason to bring partners
+// together.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -26,11 +30,29 @@ static struct {
     char rest[40];
 } threads[MAX_THREADS] __attribute__((aligned(64)));
 
-static int count, pairs;
+static int count, pairs, spin;
 static size_t length;
 static double seconds, change;
 static double begun;
 static pthread_barrier_t barrier;
+
+static void wait_for(sem_t *turn) {
+    while (spin && sem_trywait(turn)) sched_yield();
+    if (!spin) sem_wait(turn);
+}
+
+// Begins on the given one of the processors that may be used, and may use all of them from then on.
+static void begin_on(int number) {
+    cpu_set_t all, one;
+    sched_getaffinity(0, sizeof all, &all);
+    number %= CPU_COUNT(&all);
+    int cpu = 0;
+    while (!CPU_ISSET(cpu, &all) || number-- > 0) cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    sched_setaffinity(0, sizeof all, &all);
+}
 
 static double now(void) {
     struct timespec t;
@@ -44,6 +66,7 @@ static int partner_of(int self, int stretch) {
 
 static void *work(void *argument) {
     int self = (int)(intptr_t)argument;
+    if (spin) begin_on(self < pairs ? self : self - pairs + 1);
     for (int stretch = 0;; stretch++) {
         double end = begun + seconds;
         if (change > 0 && begun + (stretch + 1) * change < end) end = begun + (stretch + 1) * change;
@@ -55,7 +78,7 @@ static void *work(void *argument) {
         pthread_barrier_wait(&barrier);
         // The lower one ends the stretch, and the other one follows.
         for (;;) {
-            sem_wait(&threads[self].turn);
+            wait_for(&threads[self].turn);
             int over = numbers[length] == (uint64_t)stretch + 1;
             if (!over) {
                 for (size_t i = 0; i < length; i++) numbers[i] = numbers[i] * 5 + (uint64_t)self;
@@ -82,6 +105,7 @@ int main(int argc, char **argv) {
     length = (argc > 3 ? (size_t)atoi(argv[3]) : 256) * 1024 / sizeof(uint64_t);
     const char *file = argc > 4 && *argv[4] ? argv[4] : NULL;
     pairs = argc > 5 ? atoi(argv[5]) : 2;
+    spin = argc > 6 && !strcmp(argv[6], "spin");
     count = 2 * pairs;
     if (count < 2 || count > MAX_THREADS || length < 1) return 2;
     pthread_barrier_init(&barrier, NULL, (unsigned)count);
