@@ -45,8 +45,8 @@ const SELDOM: Duration = Duration::from_secs(2);
 pub type Tell<'a> = dyn Fn(f64, &str) + Sync + 'a;
 
 /// After more threads have begun to run, or communication seems to change, the sense looks closer
-/// until threads are placed, at most for so long. If they are not, then not again for at least twice
-/// as long.
+/// until threads are placed, at most for so long. If they are not, then not again for at least
+/// twice as long.
 const HURRY: Duration = Duration::from_millis(2500);
 /// What is looked after, and how.
 pub struct Options {

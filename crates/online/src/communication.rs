@@ -3,9 +3,9 @@
 //!
 //! The *long* matrix remembers some seconds, and most decisions go by it. The *recent* one forgets
 //! within a fraction of a second, and takes in only accesses that are as recent as that. Where it
-//! says that tasks should be elsewhere, and the long one does not, communication has changed, and what was
-//! before is forgotten at once instead of little by little. Neighbours: `mapping` judges either,
-//! `decider` asks.
+//! says that tasks should be elsewhere, and the long one does not, communication has changed, and
+//! what was before is forgotten at once instead of little by little. Neighbours: `mapping` judges
+//! either, `decider` asks.
 
 use crate::blocks::SharingTable;
 use crate::matrix::Matrix;
@@ -152,7 +152,8 @@ impl Communication {
         likeness(before, &self.long.matrix.dense(slots, None))
     }
 
-    /// Whether communication that is so like that of the last placement is another one; says so once.
+    /// Whether communication that is so like that of the last placement is another one; says so
+    /// once.
     pub fn is_another(&mut self, likeness: f64) -> bool {
         let another = likeness < SAME_PATTERN;
         if another {

@@ -21,10 +21,13 @@ use std::collections::BTreeMap;
 
 /// After a task could not be bound, it is left alone for so long.
 const REFUSED_NS: u64 = 10_000_000_000;
-/// Communication seems to have changed if at least so many events cost this part of the most possible
-/// more than when tasks were placed; or, where recent ones are not known apart, below this likeness.
+/// Communication seems to have changed if at least so many events cost this part of the most
+/// possible more than when tasks were placed; or, where recent ones are not known apart, below this
+/// likeness.
 const MIN_SEEMING: f64 = 4.0;
 const SEEMING: f64 = 0.25;
+/// Part of a difference by which that cost is followed at a mapping that finds tasks well placed.
+const FOLLOWED: f64 = 0.2;
 const LIKE: f64 = 0.8;
 
 /// Bindings of a placement: slot, the processor before (`None`: not bound by us), and after.
@@ -93,13 +96,16 @@ impl Decider {
     pub fn seems_changed(&self) -> bool {
         let Some(before) = self.far_before else { return false };
         match self.far_now() {
-            Some((far, events)) => events >= MIN_SEEMING && far > before + SEEMING,
+            Some((far, events)) => {
+                // Of few events, the part varies by about half of what is added for that.
+                events >= MIN_SEEMING && far > before + SEEMING + 1.0 / events.sqrt()
+            }
             None => self.like < LIKE,
         }
     }
 
-    /// What recent events cost where tasks are now, as a part of what they can cost at most, and how
-    /// many there are.
+    /// What recent events cost where tasks are now, as a part of what they can cost at most, and
+    /// how many there are.
     fn far_now(&self) -> Option<(f64, f64)> {
         let at = |(slot, task): (usize, &Task)| (slot, task.bound.unwrap_or(task.seen.cpu));
         let (slots, cpus): (Vec<usize>, Vec<u32>) = self.tasks.all().map(at).unzip();
@@ -273,8 +279,8 @@ impl Decider {
             Ok((proposal, proof)) => self.place(&proposal, proof, decision),
             Err(why) => {
                 if let (Why::AsGood { .. }, Some((far, _))) = (why, self.far_now()) {
-                    let least = self.far_before.unwrap_or(far).min(far);
-                    self.far_before = Some(least);
+                    let before = self.far_before.unwrap_or(far);
+                    self.far_before = Some(before + (far - before) * FOLLOWED);
                 }
                 self.leave(why, decision);
             }

@@ -137,8 +137,8 @@ impl Guard {
         self.until_ns
     }
 
-    /// Whether a placement that saves so much needs no trial of its own, because one like it has just
-    /// helped: when communication changes often, trials would take all the time.
+    /// Whether a placement that saves so much needs no trial of its own, because one like it has
+    /// just helped: when communication changes often, trials would take all the time.
     pub fn vouches(&self, saving: f64, now_ns: u64) -> bool {
         now_ns < self.vouches_until_ns && saving >= self.saving * MIN_ALIKE
     }

@@ -84,7 +84,8 @@ impl Matrix {
         }
     }
 
-    /// Takes over the events of another matrix, as they count at this moment; its own are forgotten.
+    /// Takes over the events of another matrix, as they count at this moment; its own are
+    /// forgotten.
     pub fn begin_with(&mut self, other: &Self, now_ns: u64) {
         let scale = (-other.exponent()).exp2() as f32;
         let scaled = |cells: &Vec<f32>, by: f32| cells.iter().map(|cell| cell * by).collect();

@@ -131,6 +131,7 @@ fn programs_with_nothing_to_gain_are_left_alone() {
         let mut decider = Decider::new(Settings::default(), machine.clone());
         let run = run(&program, &mut decider, &machine, 20_000, 25);
         assert_eq!(run.binds, 0, "{name}: {:?}", notes(&run));
+        assert!(run.closer < 10, "{name}: looked closer {} times", run.closer);
         assert!(notes(&run).iter().any(|note| matches!(note, Note::Left { .. })), "{name}");
     }
 }

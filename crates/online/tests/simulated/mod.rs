@@ -62,6 +62,8 @@ pub struct Run {
     /// For each look, whether each task shared a processor with its partner, and whether all
     /// were bound.
     pub near: Vec<(bool, bool)>,
+    /// Looks for which it looked closer.
+    pub closer: usize,
     /// Most processor time that a step has taken.
     pub slowest_s: f64,
 }
@@ -88,6 +90,7 @@ pub fn run(
         }
         // As the daemon does, it looks closer then.
         let times = if decider.seems_changed() { 4 } else { 1 };
+        run.closer += usize::from(times > 1);
         let accesses = sampled(program, &at, now, samples * times, &mut random);
         let work = work(program, machine, &at, now, &mut random);
         run.near.push((near(program, machine, &at, now, &mut random), bound.len() == at.len()));
