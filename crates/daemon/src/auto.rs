@@ -5,13 +5,16 @@ use crate::error::DaemonError;
 use crate::journal;
 use crate::metric::Metric;
 use crate::processes::{self, Stat};
+use crate::programs::Programs;
 use crate::sense::{Sense, Wish};
 use crate::senses::load::Load;
 use crate::senses::samples::Samples;
 use crate::senses::windows::Windows;
 use crate::status::Status;
 use crate::targets::{Targets, Wanted};
-use online::{Decider, Line, Machine, Note, Observation, Refused, Settings, as_logged, sentence};
+use online::{
+    Decider, Line, Machine, Note, Observation, Refused, Settings, TaskSeen, as_logged, sentence,
+};
 use recorder::child::Launch;
 use recorder::machine::Machine as Known;
 use recorder::probed::probed;
@@ -42,11 +45,9 @@ const SELDOM: Duration = Duration::from_secs(2);
 pub type Tell<'a> = dyn Fn(f64, &str) + Sync + 'a;
 
 /// After more threads have begun to run, or communication seems to change, the sense looks closer
-/// for so long; then not again for at least twice as long.
+/// until threads are placed, at most for so long. If they are not, then not again for at least
+/// twice as long.
 const HURRY: Duration = Duration::from_millis(2500);
-/// Likeness of communication to that of the last placement below which it seems to change.
-const LIKE: f64 = 0.8;
-
 /// What is looked after, and how.
 pub struct Options {
     /// How it is decided.
@@ -201,6 +202,7 @@ struct Auto<'a> {
     decider: Decider,
     log: Option<BufWriter<File>>,
     status: Status,
+    programs: Programs,
     begun: Instant,
     refused: Vec<Refused>,
     allowed: CpuSet,
@@ -255,6 +257,7 @@ impl<'a> Auto<'a> {
             load: Load::default(),
             log,
             status,
+            programs: Programs::default(),
             begun: Instant::now(),
             refused: Vec::new(),
             allowed,
@@ -299,12 +302,13 @@ impl<'a> Auto<'a> {
             sense.look(&mut seen);
         }
         seen.tasks = self.load.look(pids.iter().copied(), &mut self.actor);
+        seen.idle_ns = self.load.idle_ns(&self.allowed);
         seen.refused = std::mem::take(&mut self.refused);
         seen.work.extend(self.options.metric.as_mut().and_then(Metric::look));
         if Instant::now() >= self.look_seldom {
             self.look_seldom = Instant::now() + SELDOM;
             seen.allowed = self.processors();
-            self.tell_status(pids.len(), seen.tasks.len());
+            self.tell_status(&pids, &seen.tasks);
         }
         let seen = if self.log.is_some() { as_logged(seen) } else { seen };
         let decision = self.decider.step(&seen);
@@ -320,8 +324,10 @@ impl<'a> Auto<'a> {
         let running = seen.tasks.iter().filter(|task| task.ran_ns > 0).count();
         let more = running > self.most_running;
         self.most_running = self.most_running.max(running);
-        self.hurry(more || self.decider.likeness() < LIKE);
+        let placed = decision.notes.iter().any(|note| matches!(note, Note::Placed { .. }));
+        self.hurry(more || self.decider.seems_changed(), placed);
         let seconds = seen.at_ns as f64 / 1e9;
+        self.programs.take_in(&seen, &decision, seconds);
         for note in &decision.notes {
             self.status.kept += u64::from(matches!(note, Note::Kept { .. }));
             self.status.undone +=
@@ -334,16 +340,16 @@ impl<'a> Auto<'a> {
     }
 
     /// Lets the sense look closer for a moment, if there is reason to, and it may.
-    fn hurry(&mut self, reason: bool) {
+    fn hurry(&mut self, reason: bool, placed: bool) {
         let now = Instant::now();
         let Some(sense) = &mut self.sense else { return };
         match self.hurry_until {
-            Some(until) if now >= until => {
+            Some(until) if placed || now >= until => {
                 self.hurry_until = None;
-                self.no_hurry_until = now + HURRY * 2;
+                self.no_hurry_until = if placed { now } else { now + HURRY * 2 };
                 sense.hurry(false);
             }
-            None if reason && now >= self.no_hurry_until => {
+            None if reason && !placed && now >= self.no_hurry_until => {
                 self.hurry_until = Some(now + HURRY);
                 sense.hurry(true);
             }
@@ -375,17 +381,20 @@ impl<'a> Auto<'a> {
         if now == self.allowed {
             return None;
         }
+        self.load.forget_idle();
         self.allowed = now.clone();
         self.actor.allow(now.clone());
         Some(now.iter().map(|cpu| cpu as u32).collect())
     }
 
-    fn tell_status(&mut self, processes: usize, threads: usize) {
+    fn tell_status(&mut self, pids: &[u32], tasks: &[TaskSeen]) {
         let status = &mut self.status;
-        (status.processes, status.threads) = (processes, threads);
+        (status.processes, status.threads) = (pids.len(), tasks.len());
         status.seconds = self.begun.elapsed().as_secs_f64();
         status.cpu_seconds = cpu_time().as_secs_f64();
         status.bound = self.actor.bound().collect();
+        self.programs.count(tasks, &status.bound, status.seconds);
+        status.programs.clone_from(self.programs.all());
         status.done(self.actor.done());
         status.write();
     }
@@ -396,7 +405,7 @@ impl<'a> Auto<'a> {
         if let Some(log) = &mut self.log {
             let _ = log.flush();
         }
-        self.tell_status(0, 0);
+        self.tell_status(&[], &[]);
         self.status.bound = bound.into_iter().collect();
         self.status.remove();
         Outcome { status: self.status, ended: None, restored }

@@ -25,6 +25,7 @@ pub mod journal;
 mod memory;
 pub mod metric;
 mod processes;
+pub mod programs;
 pub mod sense;
 mod senses;
 pub mod status;

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use types::CpuSet;
 
 /// Flags of a task (include/linux/sched.h): io_uring's workers, the kernel's own threads.
 const IO_WORKER: u64 = 0x10;
@@ -56,10 +57,29 @@ impl Stat {
     }
 }
 
-/// Processor time of a thread so far, ns; `None` when it is gone.
-pub fn ran_ns(pid: u32, tid: u32) -> Option<u64> {
+/// Processor time of a thread so far, and how long it was ready to run and did not, ns; `None` when
+/// it is gone.
+pub fn ran_and_waited_ns(pid: u32, tid: u32) -> Option<(u64, u64)> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
-    text.split_ascii_whitespace().next()?.parse().ok()
+    let mut numbers = text.split_ascii_whitespace().map(|word| word.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
+}
+
+/// How long these processors have been idle since the boot, in all, ns.
+pub fn idle_ns(cpus: &CpuSet) -> u64 {
+    idle_ticks(&fs::read_to_string("/proc/stat").unwrap_or_default(), cpus) * tick_ns()
+}
+
+fn idle_ticks(stat: &str, cpus: &CpuSet) -> u64 {
+    let of = |line: &str| {
+        let mut fields = line.strip_prefix("cpu")?.split(' ');
+        let cpu: usize = fields.next()?.parse().ok()?;
+        // user, nice, system; then idle, and idle while something waits for a disk.
+        let idle =
+            fields.skip(3).take(2).filter_map(|field| field.parse::<u64>().ok()).sum::<u64>();
+        cpus.contains(cpu).then_some(idle)
+    };
+    stat.lines().take_while(|line| line.starts_with("cpu")).filter_map(of).sum::<u64>()
 }
 
 /// The threads of a process.
@@ -129,12 +149,20 @@ mod tests {
     }
 
     #[test]
+    fn idle_time_is_that_of_the_processors_asked_for() {
+        let stat = "cpu  9 9 9 999 9 0\ncpu0 1 2 3 40 5 6 7\ncpu1 1 1 1 100 0 0\ncpu10 0 0 0 7 1 0\n\
+                    intr 5 cpu0 9\n";
+        let of = |cpus: &[usize]| idle_ticks(stat, &cpus.iter().copied().collect());
+        assert_eq!([of(&[0]), of(&[1, 10]), of(&[3])], [45, 108, 0]);
+    }
+
+    #[test]
     fn we_are_there_and_others_are_not() {
         let pid = std::process::id();
         let own = Stat::of(pid, pid).unwrap();
         assert!(own.lives() && !own.kernels && own.started * tick_ns() <= uptime_ns());
         assert!(threads(pid).contains(&pid) && all().contains(&pid));
-        assert!(ran_ns(pid, pid).is_some() && !command_of(pid).is_empty());
+        assert!(ran_and_waited_ns(pid, pid).is_some() && !command_of(pid).is_empty());
         // SAFETY: no preconditions.
         assert_eq!(user_of(pid), Some(unsafe { libc::geteuid() }));
         assert_eq!((Stat::of(u32::MAX / 2, 1), user_of(u32::MAX / 2)), (None, None));

@@ -3,6 +3,7 @@
 use crate::actor::Done;
 use crate::journal::folder;
 use crate::processes::Stat;
+use crate::programs::Program;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -47,6 +48,8 @@ pub struct Status {
     pub kept: u64,
     /// Placements that were undone.
     pub undone: u64,
+    /// What was done for each program, by its command.
+    pub programs: BTreeMap<String, Program>,
     /// The last sentences, with their time in s.
     pub lines: Vec<(f64, String)>,
 }

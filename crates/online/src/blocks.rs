@@ -21,6 +21,8 @@ pub struct SharingTable {
     entries: Vec<Entry>,
     shift: u32,
     max_age_ms: u32,
+    /// Accesses before do not count.
+    since_ms: u32,
 }
 
 impl SharingTable {
@@ -31,12 +33,19 @@ impl SharingTable {
             entries: vec![Entry::default(); blocks.max(1)],
             shift: block_bytes.trailing_zeros(),
             max_age_ms: u32::try_from(max_age_ms).unwrap_or(0),
+            since_ms: 0,
         }
     }
 
     /// An access by task `task` (below 65,535) at `now_ms`: the other tasks among the two distinct
-    /// ones that accessed the block last.
-    pub fn access(&mut self, space: u64, address: u64, task: u16, now_ms: u32) -> [Option<u16>; 2] {
+    /// ones that accessed the block last, and how long ago, ms.
+    pub fn access(
+        &mut self,
+        space: u64,
+        address: u64,
+        task: u16,
+        now_ms: u32,
+    ) -> [Option<(u16, u32)>; 2] {
         let hash = mix(space ^ mix(address >> self.shift));
         let at = ((u128::from(hash) * self.entries.len() as u128) >> 64) as usize;
         let entry = &mut self.entries[at];
@@ -46,11 +55,12 @@ impl SharingTable {
             *entry = Entry { tag, tasks: [me, 0], times: [now_ms, 0] };
             return [None; 2];
         }
-        let max_age = self.max_age_ms;
-        let recent = |k: usize| max_age == 0 || now_ms.wrapping_sub(entry.times[k]) <= max_age;
+        let (max_age, since_ms) = (self.max_age_ms, self.since_ms);
         let other = |k: usize| {
-            let other = entry.tasks[k];
-            (other != 0 && other != me && recent(k)).then(|| other - 1)
+            let (other, at_ms) = (entry.tasks[k], entry.times[k]);
+            let age_ms = now_ms.wrapping_sub(at_ms);
+            let counts = at_ms >= since_ms && (max_age == 0 || age_ms <= max_age);
+            (other != 0 && other != me && counts).then(|| (other - 1, age_ms))
         };
         let found = [other(0), other(1)];
         if entry.tasks[0] == me {
@@ -60,6 +70,11 @@ impl SharingTable {
             entry.times = [now_ms, entry.times[0]];
         }
         found
+    }
+
+    /// Accesses before this moment do not count any more.
+    pub fn forget(&mut self, before_ms: u32) {
+        self.since_ms = before_ms;
     }
 }
 
@@ -80,9 +95,9 @@ mod tests {
         let mut table = SharingTable::new(1024, 256, 0);
         table.access(1, 0x1000, 2, 0);
         table.access(1, 0x10ff, 0, 0);
-        assert_eq!(table.access(1, 0x1080, 3, 0), [Some(0), Some(2)]);
+        assert_eq!(table.access(1, 0x1080, 3, 0), [Some((0, 0)), Some((2, 0))]);
         // Now 3 and 0; another block is another matter.
-        assert_eq!(table.access(1, 0x1000, 1, 0), [Some(3), Some(0)]);
+        assert_eq!(table.access(1, 0x1000, 1, 0), [Some((3, 0)), Some((0, 0))]);
         assert_eq!(table.access(1, 0x1100, 1, 0), [None, None]);
         assert_eq!(table.access(2, 0x1000, 1, 0), [None, None]);
     }
@@ -91,8 +106,8 @@ mod tests {
     fn a_task_alone_pairs_with_no_task() {
         let mut table = SharingTable::new(16, 256, 0);
         assert!((0..100).all(|_| table.access(1, 0, 7, 0) == [None, None]));
-        assert_eq!(table.access(1, 0, 8, 0), [Some(7), None]);
-        assert_eq!(table.access(1, 0, 8, 0), [None, Some(7)]);
+        assert_eq!(table.access(1, 0, 8, 0), [Some((7, 0)), None]);
+        assert_eq!(table.access(1, 0, 8, 0), [None, Some((7, 0))]);
     }
 
     #[test]
@@ -108,6 +123,9 @@ mod tests {
         let mut table = SharingTable::new(64, 256, 100);
         table.access(1, 0, 1, 0);
         assert_eq!(table.access(1, 0, 2, 101), [None, None]);
-        assert_eq!(table.access(1, 0, 3, 150), [Some(2), None]);
+        assert_eq!(table.access(1, 0, 3, 150), [Some((2, 49)), None]);
+        table.forget(151);
+        assert_eq!(table.access(1, 0, 4, 152), [None, None]);
+        assert_eq!(table.access(1, 0, 5, 152), [Some((4, 0)), None]);
     }
 }

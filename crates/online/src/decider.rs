@@ -2,45 +2,36 @@
 //!
 //! One step does, in this order: the tasks that are there; accesses and events, into the sharing
 //! table, the matrix and the NUMA vectors; the guard's trial; a mapping of threads if it is time;
-//! pages whose turn it is. While a placement is on trial, threads are not mapped.
+//! pages whose turn it is. While a placement is on trial, threads are not mapped, unless
+//! communication changes.
 
-use crate::blocks::SharingTable;
-use crate::decision::{Action, Decision, Note, Why};
+use crate::communication::{Communication, Counted};
+use crate::decision::{Action, Decision, Note, Proof, Why};
 use crate::guard::{Guard, Verdict};
 use crate::machine::Machine;
-use crate::mapping::{Basis, Mapping, Proposal};
-use crate::matrix::Matrix;
-use crate::observation::{Observation, PageSeen, PageState};
+use crate::mapping::{Mapping, Proposal};
+use crate::observation::{Access, Observation, PageSeen, PageState};
 use crate::pages::{PageTable, Place};
 use crate::settings::{Policy, Settings};
-use crate::tasks::Tasks;
+use crate::tasks::{Task, Tasks};
+use crate::watch::{Share, Watch};
 use placement::KmafPolicy;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// After a task could not be bound, it is left alone for so long.
 const REFUSED_NS: u64 = 10_000_000_000;
-/// Likeness (cosine) of two matrices below which communication has changed.
-const SAME_PATTERN: f64 = 0.5;
-
-/// A placement without a measure of work is judged by how busy its tasks are: after so long, they
-/// must be this part as busy as before.
-const WATCH_NS: u64 = 1_500_000_000;
-const MIN_AS_BUSY: f64 = 0.9;
+/// Communication seems to have changed if at least so many events cost this part of the most
+/// possible more than when tasks were placed; or, where recent ones are not known apart, below this
+/// likeness.
+const MIN_SEEMING: f64 = 4.0;
+const SEEMING: f64 = 0.25;
+/// Part of a difference by which that cost is followed at a mapping that finds tasks well placed.
+const FOLLOWED: f64 = 0.2;
+const LIKE: f64 = 0.8;
 
 /// Bindings of a placement: slot, the processor before (`None`: not bound by us), and after.
 type Bindings = Vec<(usize, Option<u32>, u32)>;
-
-/// A placement that nothing proves.
-#[derive(Debug)]
-struct Unproven {
-    bindings: Bindings,
-    /// Processors that all tasks kept busy before.
-    before: f64,
-    since_ns: u64,
-    /// Processor time since.
-    ran_ns: u64,
-}
 
 /// See the head of this file.
 #[derive(Debug)]
@@ -48,22 +39,21 @@ pub struct Decider {
     settings: Settings,
     machine: Machine,
     tasks: Tasks,
-    table: SharingTable,
-    matrix: Matrix,
+    communication: Communication,
     pages: PageTable,
     guard: Guard,
-    basis: Basis,
+    watch: Watch,
     last_ns: u64,
     next_mapping_ns: u64,
     /// What is on trial.
     trial: Bindings,
-    unproven: Option<Unproven>,
-    /// Processors that all tasks keep busy, decayed.
-    busy: f64,
+    /// What events cost when tasks were placed last, or found to be well placed, as a part of what
+    /// they can cost at most; `None`: they never were.
+    far_before: Option<f64>,
+    /// How like (0 to 1) communication was to that of the last placement at the last mapping.
+    like: f64,
     /// Why tasks were left where they are, as told last.
     told: Option<std::mem::Discriminant<Why>>,
-    /// The placed tasks and their matrix when they were placed last, by slot.
-    placed: Option<(Vec<usize>, Vec<f64>)>,
     beyond: usize,
 }
 
@@ -73,18 +63,16 @@ impl Decider {
         let s = &settings;
         Self {
             tasks: Tasks::new(s.max_tasks, s.half_life_ms),
-            table: SharingTable::new(s.blocks, s.block_bytes, s.max_age_ms),
-            matrix: Matrix::new(s.half_life_ms),
+            communication: Communication::new(s),
             pages: PageTable::new(s, machine.nodes(), machine.remote_part()),
             guard: Guard::new(s),
-            basis: Basis::default(),
+            watch: Watch::new(s.guard_pause_ms * 1_000_000, s.guard_max_pause_ms * 1_000_000),
             last_ns: 0,
             next_mapping_ns: s.mapping_ms * 1_000_000,
             trial: Vec::new(),
-            unproven: None,
-            busy: 0.0,
+            far_before: None,
+            like: 1.0,
             told: None,
-            placed: None,
             beyond: 0,
             settings,
             machine,
@@ -95,7 +83,7 @@ impl Decider {
     pub fn communication(&self, tasks: &[u32]) -> Vec<f64> {
         let slots: Vec<usize> =
             tasks.iter().map(|task| self.tasks.slot(*task).unwrap_or(usize::MAX)).collect();
-        self.matrix.dense(&slots, None)
+        self.communication.long().matrix.dense(&slots, None)
     }
 
     /// Where each task that we have placed is bound, by its number.
@@ -103,13 +91,35 @@ impl Decider {
         self.tasks.all().filter_map(|(_, task)| Some((task.seen.task, task.bound?))).collect()
     }
 
-    /// How like (0 to 1) communication is to that of the last placement; 1 where there is none.
-    pub fn likeness(&self) -> f64 {
-        let Some((slots, before)) = &self.placed else { return 1.0 };
-        let now = self.matrix.dense(slots, None);
-        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-        let norm = (dot(before, before) * dot(&now, &now)).sqrt();
-        if norm > 0.0 { dot(before, &now) / norm } else { 1.0 }
+    /// Whether tasks seem to be farther from their partners than when they were placed, or found to
+    /// be well placed: few events suffice for that, where more are needed to place anew.
+    pub fn seems_changed(&self) -> bool {
+        let Some(before) = self.far_before else { return false };
+        match self.far_now() {
+            Some((far, events)) => {
+                // Of few events, the part varies by about half of what is added for that.
+                events >= MIN_SEEMING && far > before + SEEMING + 1.0 / events.sqrt()
+            }
+            None => self.like < LIKE,
+        }
+    }
+
+    /// What recent events cost where tasks are now, as a part of what they can cost at most, and
+    /// how many there are.
+    fn far_now(&self) -> Option<(f64, f64)> {
+        let at = |(slot, task): (usize, &Task)| (slot, task.bound.unwrap_or(task.seen.cpu));
+        let (slots, cpus): (Vec<usize>, Vec<u32>) = self.tasks.all().map(at).unzip();
+        let recent = self.communication.recent(slots.len())?;
+        let events = recent.matrix.dense(&slots, None);
+        let (mut sum, mut cost) = (0.0, 0.0);
+        for (row, &from) in events.chunks(slots.len().max(1)).zip(&cpus) {
+            for (&count, &to) in row.iter().zip(&cpus).filter(|(count, _)| **count > 0.0) {
+                sum += count;
+                cost += count * self.machine.cost(from, to);
+            }
+        }
+        let most = self.machine.costs().per_level.first().copied().unwrap_or(0.0);
+        (most > 0.0).then(|| (if sum > 0.0 { cost / sum / most } else { 0.0 }, sum / 2.0))
     }
 
     /// What follows from an observation.
@@ -117,10 +127,13 @@ impl Decider {
         let mut decision = Decision::default();
         let now_ns = seen.at_ns.max(self.last_ns);
         self.take_in_tasks(seen, now_ns, &mut decision);
-        self.take_in_communication(seen, now_ns);
+        self.communication.take_in(seen, &self.tasks, now_ns);
+        if self.settings.data && self.machine.nodes() > 1 {
+            self.take_in_pages(seen, now_ns);
+        }
         self.judge_trial(seen, now_ns, &mut decision);
-        self.judge_unproven(seen, now_ns, &mut decision);
-        if self.settings.threads && now_ns >= self.next_mapping_ns && !self.is_judging() {
+        self.judge_waste(seen, now_ns, &mut decision);
+        if self.settings.threads && now_ns >= self.next_mapping_ns {
             self.next_mapping_ns = now_ns + self.settings.mapping_ms * 1_000_000;
             self.map(now_ns, &mut decision);
         }
@@ -129,10 +142,6 @@ impl Decider {
         }
         self.last_ns = now_ns;
         decision
-    }
-
-    fn is_judging(&self) -> bool {
-        self.guard.is_trying() || self.unproven.is_some()
     }
 
     fn take_in_tasks(&mut self, seen: &Observation, now_ns: u64, decision: &mut Decision) {
@@ -145,12 +154,8 @@ impl Decider {
             self.machine = machine;
         }
         let ended = self.tasks.update(&seen.tasks, now_ns);
-        ended.iter().for_each(|&slot| self.matrix.clear(slot));
+        ended.iter().for_each(|&slot| self.communication.clear(slot));
         self.trial.retain(|(slot, ..)| !ended.contains(slot));
-        if !ended.is_empty() || self.tasks.all().any(|(_, task)| task.first_ns == now_ns) {
-            // How busy all are has changed for another reason.
-            self.unproven = None;
-        }
         if self.guard.is_trying() && self.trial.is_empty() {
             self.guard.restart();
         }
@@ -168,39 +173,16 @@ impl Decider {
         self.beyond = beyond;
     }
 
-    fn take_in_communication(&mut self, seen: &Observation, now_ns: u64) {
+    fn take_in_pages(&mut self, seen: &Observation, now_ns: u64) {
         let now_ms = (now_ns / 1_000_000) as u32;
         let places = self.places(&seen.pages);
-        for access in &seen.accesses {
-            let Some(slot) = self.tasks.slot(access.task) else { continue };
-            let id = self.tasks.id(slot);
-            let others = self.table.access(access.space, access.address, id, now_ms);
-            for other in others.into_iter().flatten() {
-                if let Some(other) = self.tasks.slot_of(other) {
-                    self.matrix.add(slot, other, 1.0);
-                }
-            }
-            if self.settings.data && self.machine.nodes() > 1 {
-                let Some(from) = self.machine.node_of(access.cpu) else { continue };
-                let (page, place) = page_of(access.space, access.address, &places);
-                let key = (access.space, page);
-                self.pages.access(key, from, place, seen.sample_ns, now_ms);
-            }
+        let known = |access: &&Access| self.tasks.slot(access.task).is_some();
+        for access in seen.accesses.iter().filter(known) {
+            let Some(from) = self.machine.node_of(access.cpu) else { continue };
+            let (page, place) = page_of(access.space, access.address, &places);
+            let key = (access.space, page);
+            self.pages.access(key, from, place, seen.sample_ns, now_ms);
         }
-        for events in &seen.events {
-            let slots = (self.tasks.slot(events.from), self.tasks.slot(events.to));
-            if let (Some(from), Some(to)) = slots {
-                self.matrix.add(from, to, events.count as f64);
-            }
-        }
-        self.matrix.turn(now_ns);
-        let elapsed = now_ns.saturating_sub(self.last_ns) as f64;
-        let kept = match self.settings.half_life_ms {
-            0 => 1.0,
-            half => (-elapsed / (half as f64 * 1e6)).exp2(),
-        };
-        self.basis.samples = self.basis.samples * kept + seen.samples as f64;
-        self.basis.counted_ns = self.basis.counted_ns * kept + seen.counted_ns as f64;
     }
 
     /// Where pages are, by space and address.
@@ -231,6 +213,7 @@ impl Decider {
             }
             Verdict::Keep(ratio) => {
                 self.trial.clear();
+                self.watch.accept();
                 Note::Kept { ratio: ratio.estimate, low: ratio.low, high: finite(ratio.high) }
             }
             Verdict::Undo(ratio) => {
@@ -245,33 +228,36 @@ impl Decider {
         decision.notes.push(note);
     }
 
-    /// Takes back a placement that nothing proves if it leaves processors idle: tasks that share
-    /// one then wait for each other, whatever they communicate.
-    fn judge_unproven(&mut self, seen: &Observation, now_ns: u64, decision: &mut Decision) {
-        let ran_ns: u64 = seen.tasks.iter().map(|task| task.ran_ns).sum();
-        let elapsed = now_ns.saturating_sub(self.last_ns);
-        if elapsed > 0 {
-            let kept = if self.busy > 0.0 { (-(elapsed as f64) / 1e9).exp2() } else { 0.0 };
-            self.busy = self.busy * kept + ran_ns as f64 / elapsed as f64 * (1.0 - kept);
-        }
-        let Some(unproven) = &mut self.unproven else { return };
-        unproven.ran_ns += ran_ns;
-        let time = now_ns.saturating_sub(unproven.since_ns);
-        if time < WATCH_NS {
+    /// Takes back placements under which tasks wait for processors while others are idle.
+    fn judge_waste(&mut self, seen: &Observation, now_ns: u64, decision: &mut Decision) {
+        if !self.settings.guard {
             return;
         }
-        let (before, after) = (unproven.before, unproven.ran_ns as f64 / time as f64);
-        let Some(unproven) = self.unproven.take() else { return };
-        if after >= before * MIN_AS_BUSY {
-            return;
+        let mut shares: BTreeMap<u32, Share> = BTreeMap::new();
+        for task in &seen.tasks {
+            let share = shares.entry(task.process).or_default();
+            share.ran_ns += task.ran_ns;
+            share.waited_ns += task.waited_ns;
         }
-        self.trial = unproven.bindings;
-        self.take_back(decision);
-        self.trial.clear();
-        self.guard.refuse(now_ns);
-        let until_s = self.guard.until_ns() as f64 / 1e9;
-        decision.notes.push(Note::Idle { before, after, until_s });
-        self.told = None;
+        for (_, task) in self.tasks.all().filter(|(_, task)| task.bound.is_some()) {
+            shares.entry(task.seen.process).or_default().bound = true;
+        }
+        let elapsed_ns = now_ns.saturating_sub(self.last_ns);
+        for wasted in self.watch.look(&shares, seen.idle_ns, elapsed_ns, now_ns) {
+            let until_ns = now_ns + wasted.pause_ns;
+            for task in self.tasks.of_process(wasted.process) {
+                task.refused_until_ns = until_ns;
+                if task.bound.take().is_some() {
+                    decision.actions.push(Action::Release { task: task.seen.task });
+                }
+            }
+            self.guard.restart();
+            self.trial.clear();
+            let (process, before, after) = (wasted.process, wasted.before, wasted.after);
+            let until_s = until_ns as f64 / 1e9;
+            decision.notes.push(Note::Idle { process, before, after, until_s });
+            self.told = None;
+        }
     }
 
     /// The placement that is worth more than the present one by what was seen so far, or why there
@@ -280,47 +266,84 @@ impl Decider {
     /// # Errors
     /// Why the tasks are as well where they are.
     pub fn propose(&self) -> Result<Proposal, Why> {
-        self.propose_at(self.last_ns)
-    }
-
-    fn propose_at(&self, now_ns: u64) -> Result<Proposal, Why> {
-        let mapping = Mapping {
-            settings: &self.settings,
-            machine: &self.machine,
-            tasks: &self.tasks,
-            matrix: &self.matrix,
-            basis: self.basis,
-            now_ns,
-        };
-        mapping.propose()
+        self.mapping(self.communication.long(), &self.settings, self.last_ns).propose()
     }
 
     fn map(&mut self, now_ns: u64, decision: &mut Decision) {
-        self.notice_change(decision);
-        match self.propose_at(now_ns).and_then(|proposal| self.may_try(proposal, now_ns)) {
-            Ok((proposal, tried)) => self.place(&proposal, tried, now_ns, decision),
-            Err(why) => self.leave(why, decision),
+        self.like = self.communication.likeness();
+        let settings = &self.settings;
+        let mut proposal = self.mapping(self.communication.long(), settings, now_ns).propose();
+        if proposal.is_err() && self.has_changed(now_ns) {
+            self.communication.forget(now_ns);
+            self.change(decision);
+            let settings = &self.settings;
+            proposal = self.mapping(self.communication.long(), settings, now_ns).propose();
+        } else if self.communication.is_another(self.like) {
+            self.change(decision);
+        }
+        if self.guard.is_trying() {
+            return;
+        }
+        match proposal.and_then(|proposal| self.may_try(proposal, now_ns)) {
+            Ok((proposal, proof)) => self.place(&proposal, proof, decision),
+            Err(why) => {
+                if let (Why::AsGood { .. }, Some((far, _))) = (why, self.far_now()) {
+                    let before = self.far_before.unwrap_or(far);
+                    self.far_before = Some(before + (far - before) * FOLLOWED);
+                }
+                self.leave(why, decision);
+            }
         }
     }
 
-    /// Whether the guard lets a placement be made, and whether it is then on trial.
-    fn may_try(&self, proposal: Proposal, now_ns: u64) -> Result<(Proposal, bool), Why> {
+    /// Whether what is recent alone says that tasks should be elsewhere.
+    fn has_changed(&self, now_ns: u64) -> bool {
+        let Some(recent) = self.communication.recent(self.tasks.all().count()) else {
+            return false;
+        };
+        let min_saving = self.settings.min_saving.max(self.settings.unproven_saving);
+        let strict = Settings { min_saving, ..self.settings.clone() };
+        self.mapping(recent, &strict, now_ns).propose().is_ok()
+    }
+
+    /// What was measured with the communication of before says nothing of what is now.
+    fn change(&mut self, decision: &mut Decision) {
+        self.guard.restart();
+        self.guard.forgive();
+        self.trial.clear();
+        self.far_before = None;
+        decision.notes.push(Note::Changed);
+    }
+
+    fn mapping<'a>(
+        &'a self,
+        counted: &'a Counted,
+        settings: &'a Settings,
+        now_ns: u64,
+    ) -> Mapping<'a> {
+        Mapping { settings, machine: &self.machine, tasks: &self.tasks, counted, now_ns }
+    }
+
+    /// Whether the guard lets a placement be made, and how it is known to help.
+    fn may_try(&self, proposal: Proposal, now_ns: u64) -> Result<(Proposal, Proof), Why> {
         if !self.settings.guard {
-            return Ok((proposal, false));
+            return Ok((proposal, Proof::None));
         }
         if now_ns < self.guard.until_ns() {
             return Err(Why::Tried { until_s: self.guard.until_ns() as f64 / 1e9 });
         }
+        let saving = proposal.saving;
         match self.guard.is_ready() {
-            true => Ok((proposal, true)),
+            true => Ok((proposal, Proof::Measured)),
+            false if self.guard.vouches(saving, now_ns) => Ok((proposal, Proof::Earlier)),
             // There will be a measure in a moment.
-            false if self.guard.measures() => Err(Why::Unproven { saving: proposal.saving }),
-            false if proposal.saving >= self.settings.unproven_saving => Ok((proposal, false)),
-            false => Err(Why::Unproven { saving: proposal.saving }),
+            false if self.guard.measures() => Err(Why::Unproven { saving }),
+            false if saving >= self.settings.unproven_saving => Ok((proposal, Proof::None)),
+            false => Err(Why::Unproven { saving }),
         }
     }
 
-    fn place(&mut self, proposal: &Proposal, tried: bool, now_ns: u64, decision: &mut Decision) {
+    fn place(&mut self, proposal: &Proposal, proof: Proof, decision: &mut Decision) {
         self.trial = Vec::new();
         let mut nodes_change = false;
         for (&slot, &cpu) in proposal.slots.iter().zip(&proposal.cpus) {
@@ -336,20 +359,17 @@ impl Decider {
         }
         let Proposal { moved, saving, gain, .. } = *proposal;
         let tasks = proposal.slots.len();
-        decision.notes.push(Note::Placed { moved, tasks, saving, gain, tried });
+        decision.notes.push(Note::Placed { moved, tasks, saving, gain, proof });
         self.told = None;
-        let matrix = self.matrix.dense(&proposal.slots, None);
-        self.placed = Some((proposal.slots.clone(), matrix));
+        self.communication.placed_for(&proposal.slots);
+        self.far_before = self.far_now().map(|(far, _)| far).or(Some(0.0));
         if nodes_change && self.settings.policy == Policy::Integrated {
             self.pages.threads_moved();
         }
-        match tried {
-            true => self.guard.begin(),
-            false => {
-                let bindings = std::mem::take(&mut self.trial);
-                let (before, since_ns, ran_ns) = (self.busy, now_ns, 0);
-                let unproven = Unproven { bindings, before, since_ns, ran_ns };
-                self.unproven = Some(unproven).filter(|_| self.settings.guard);
+        match proof {
+            Proof::Measured => self.guard.begin(saving),
+            Proof::Earlier | Proof::None => {
+                self.trial.clear();
                 self.guard.restart();
             }
         }
@@ -361,15 +381,6 @@ impl Decider {
         if self.told != Some(kind) {
             self.told = Some(kind);
             decision.notes.push(Note::Left { why });
-        }
-    }
-
-    /// Notices that communication is another one than when tasks were placed last.
-    fn notice_change(&mut self, decision: &mut Decision) {
-        if self.likeness() < SAME_PATTERN {
-            self.placed = None;
-            self.guard.forgive();
-            decision.notes.push(Note::Changed);
         }
     }
 

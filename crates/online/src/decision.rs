@@ -97,6 +97,18 @@ pub enum Why {
     },
 }
 
+/// How a placement is known to help.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Proof {
+    /// Its effect will be measured.
+    Measured,
+    /// It follows a change of communication, and one like it was measured shortly before.
+    Earlier,
+    /// Nothing measures it.
+    None,
+}
+
 /// Something to be told.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -111,8 +123,8 @@ pub enum Note {
         saving: f64,
         /// Part of the time that it is estimated to save.
         gain: f64,
-        /// Its effect will be measured.
-        tried: bool,
+        /// How it is known to help.
+        proof: Proof,
     },
     /// Tasks are left where they are.
     Left {
@@ -139,9 +151,11 @@ pub enum Note {
         /// When it may be tried again, s after the start.
         until_s: f64,
     },
-    /// A placement that nothing proves leaves processors idle: it is undone.
+    /// With the placement, tasks wait for their processors while others are idle: it is undone.
     Idle {
-        /// Processors that the tasks kept busy before.
+        /// The process.
+        process: u32,
+        /// Part of the time that its tasks lost so before.
         before: f64,
         /// And with the placement.
         after: f64,

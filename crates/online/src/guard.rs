@@ -15,6 +15,9 @@ use std::collections::VecDeque;
 const ALPHA: f64 = 0.05;
 /// A ratio this far from 1 needs no second A.
 const CLEAR: f64 = 0.1;
+/// A placement is like the one that was kept last if its predicted saving is at least this part of
+/// that one's.
+const MIN_ALIKE: f64 = 0.5;
 
 /// What is to be done.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -62,6 +65,10 @@ pub struct Guard {
     next_pause_ns: u64,
     until_ns: u64,
     measured: bool,
+    /// The predicted saving of the placement on trial, or of the one that was kept last.
+    saving: f64,
+    /// Until when the one that was kept last vouches for others.
+    vouches_until_ns: u64,
 }
 
 impl Guard {
@@ -85,6 +92,8 @@ impl Guard {
             next_pause_ns: pause_ns,
             until_ns: 0,
             measured: false,
+            saving: 0.0,
+            vouches_until_ns: 0,
         }
     }
 
@@ -128,6 +137,12 @@ impl Guard {
         self.until_ns
     }
 
+    /// Whether a placement that saves so much needs no trial of its own, because one like it has
+    /// just helped: when communication changes often, trials would take all the time.
+    pub fn vouches(&self, saving: f64, now_ns: u64) -> bool {
+        now_ns < self.vouches_until_ns && saving >= self.saving * MIN_ALIKE
+    }
+
     /// Communication has changed: what did not help before may help now.
     pub fn forgive(&mut self) {
         self.until_ns = 0;
@@ -144,8 +159,9 @@ impl Guard {
         self.stage = Stage::Idle;
     }
 
-    /// A placement has just been applied and is on trial.
-    pub fn begin(&mut self) {
+    /// A placement that is to save so much has just been applied and is on trial.
+    pub fn begin(&mut self, saving: f64) {
+        self.saving = saving;
         self.without = self.rates.drain(..).collect();
         (self.with, self.round, self.ratios) = (Vec::new(), 0, Ratios::default());
         self.enter(Stage::With);
@@ -177,7 +193,7 @@ impl Guard {
         let clear = (ratio.estimate.ln()).abs() > CLEAR || self.round > 1;
         let over = self.round >= self.max_rounds;
         match ratio {
-            Ratio { low, .. } if low > 1.0 && clear => self.keep(ratio),
+            Ratio { low, .. } if low > 1.0 && clear => self.keep(ratio, now_ns),
             Ratio { high, .. } if high < 1.0 && clear => self.undo(ratio, now_ns),
             _ if over => self.undo(ratio, now_ns),
             _ => {
@@ -193,22 +209,20 @@ impl Guard {
         pairs.for_each(|(with, without)| self.ratios.add(with / without));
     }
 
-    fn keep(&mut self, ratio: Ratio) -> Verdict {
+    fn keep(&mut self, ratio: Ratio, now_ns: u64) -> Verdict {
         self.enter(Stage::Idle);
+        self.vouches_until_ns = now_ns + self.max_pause_ns;
         self.next_pause_ns = self.pause_ns;
         Verdict::Keep(ratio)
     }
 
+    /// A placement has not helped: nothing is tried for a while.
     fn undo(&mut self, ratio: Ratio, now_ns: u64) -> Verdict {
         self.enter(Stage::Idle);
-        self.refuse(now_ns);
-        Verdict::Undo(ratio)
-    }
-
-    /// A placement has not helped: nothing is tried for a while.
-    pub fn refuse(&mut self, now_ns: u64) {
+        self.vouches_until_ns = 0;
         self.until_ns = now_ns + self.next_pause_ns;
         self.next_pause_ns = (self.next_pause_ns * 2).min(self.max_pause_ns);
+        Verdict::Undo(ratio)
     }
 }
 
@@ -231,7 +245,7 @@ mod tests {
         while !guard.is_ready() {
             guard.add(rate(false), STEP);
         }
-        guard.begin();
+        guard.begin(0.5);
         let mut placed = true;
         for step in 1..200 {
             guard.add(rate(placed), STEP);

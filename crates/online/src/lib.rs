@@ -8,11 +8,13 @@
 //! | `settings.rs` | every constant, and the papers' presets |
 //! | `observation.rs`, `decision.rs` | what is seen; what is to be done, and why |
 //! | `blocks.rs`, `matrix.rs` | CDSM: the sharing table, and the communication matrix |
+//! | `communication.rs` | both of these, and whether communication changes |
 //! | `tasks.rs` | the tasks that are there, what they do, and where they run |
 //! | `machine.rs` | the machine as placement sees it |
 //! | `mapping.rs` | from the matrix to a placement that is worth its price |
 //! | `pages.rs` | kMAF: NUMA vectors of pages, and which pages move |
 //! | `guard.rs` | whether a placement helps: before, after, before again |
+//! | `watch.rs` | whether bound tasks wait while processors are idle |
 //! | `decider.rs` | joins these |
 //! | `log.rs`, `timeline.rs` | the log, its replay, and what it tells people |
 //!
@@ -20,6 +22,7 @@
 //! and kMAF's rules; `daemon` observes and acts.
 
 mod blocks;
+mod communication;
 mod decider;
 mod decision;
 mod guard;
@@ -32,10 +35,11 @@ mod pages;
 mod settings;
 mod tasks;
 mod timeline;
+mod watch;
 
 pub use blocks::SharingTable;
 pub use decider::Decider;
-pub use decision::{Action, Decision, Note, Why};
+pub use decision::{Action, Decision, Note, Proof, Why};
 pub use guard::{Guard, Verdict};
 pub use log::{Difference, Line, LogError, Replayed, as_logged, read_log, replay};
 pub use machine::{Machine, MachineError};
@@ -47,4 +51,4 @@ pub use observation::{
 pub use pages::{PageTable, page_key};
 pub use settings::{MAX_TASKS, Policy, Settings, SettingsError};
 pub use tasks::{Tasks, busy_share};
-pub use timeline::sentence;
+pub use timeline::{reason, sentence};

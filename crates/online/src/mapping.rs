@@ -7,9 +7,9 @@
 //! compared with its spread. Neighbours: `matrix` has the halves, `placement` places, `decider`
 //! asks.
 
+use crate::communication::{Basis, Counted};
 use crate::decision::Why;
 use crate::machine::Machine;
-use crate::matrix::Matrix;
 use crate::settings::Settings;
 use crate::tasks::{Task, Tasks};
 use placement::{Effort, PolicyKind, Request, Terms};
@@ -18,15 +18,6 @@ use placement::{Effort, PolicyKind, Request, Terms};
 const UNITS: f64 = 256.0;
 /// Tasks up to which both halves are placed; beyond, one is.
 const MAX_BOTH_HALVES: usize = 256;
-
-/// What counted and sampled events stand for.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Basis {
-    /// Samples of which the events are, decayed as they are; 0: events were counted.
-    pub samples: f64,
-    /// Time in which events were counted, decayed likewise, ns.
-    pub counted_ns: f64,
-}
 
 /// A placement that is worth it.
 #[derive(Clone, PartialEq, Debug)]
@@ -48,8 +39,7 @@ pub struct Mapping<'a> {
     pub settings: &'a Settings,
     pub machine: &'a Machine,
     pub tasks: &'a Tasks,
-    pub matrix: &'a Matrix,
-    pub basis: Basis,
+    pub counted: &'a Counted,
     pub now_ns: u64,
 }
 
@@ -66,18 +56,19 @@ impl Mapping<'_> {
         if slots.len() < 2 {
             return Err(Why::Alone);
         }
-        if self.basis == Basis::default() {
+        if self.counted.basis == Basis::default() {
             return Err(Why::NoSense);
         }
         let tasks: Vec<&Task> = slots.iter().filter_map(|&slot| self.tasks.get(slot)).collect();
-        let all = self.matrix.dense(&slots, None);
+        let all = self.counted.matrix.dense(&slots, None);
         let events = all.iter().sum::<f64>() / 2.0;
         let needed = (self.settings.min_events * slots.len() as f64).max(1.0);
         if events < needed {
             return Err(Why::TooLittle { events, needed });
         }
         let weights = Weights { count: slots.len(), cells: &all };
-        let cpus = self.place(&tasks, &weights);
+        let policy = self.settings.mapper.parse().unwrap_or(PolicyKind::Locality);
+        let cpus = self.place(&tasks, &weights, policy);
         let moved = tasks.iter().zip(&cpus).filter(|(task, cpu)| task.bound != Some(**cpu)).count();
         let before = self.cost_now(&tasks, &weights);
         let saving = match before > 0.0 {
@@ -97,7 +88,7 @@ impl Mapping<'_> {
     }
 
     /// Slots of the tasks that compute and may be bound.
-    fn placeable(&self) -> Vec<usize> {
+    pub fn placeable(&self) -> Vec<usize> {
         let may = |slot: &usize| {
             let task = self.tasks.get(*slot);
             task.is_some_and(|task| !task.seen.fixed && task.refused_until_ns <= self.now_ns)
@@ -106,12 +97,11 @@ impl Mapping<'_> {
     }
 
     /// The kernel's number of the best processor for each task; where they are if that is as good.
-    fn place(&self, tasks: &[&Task], weights: &Weights<'_>) -> Vec<u32> {
+    fn place(&self, tasks: &[&Task], weights: &Weights<'_>, policy: PolicyKind) -> Vec<u32> {
         let current: Vec<u32> = tasks.iter().map(|task| self.home(task)).collect();
         let whole = weights.cells.iter().map(|events| (events * UNITS).round()).collect();
         let work: Vec<u64> = tasks.iter().map(|task| (task.busy * 1e6) as u64).collect();
         let placed = placement::Tasks::from_weights(weights.count, whole).with_work(&work);
-        let policy = self.settings.mapper.parse().unwrap_or(PolicyKind::Locality);
         let request = Request { effort: Effort::Fast, ..Request::new(policy) };
         let terms =
             Terms { min_gain: self.settings.min_saving, migration: self.settings.migration };
@@ -170,14 +160,21 @@ impl Mapping<'_> {
         if self.settings.sigmas <= 0.0 {
             return Ok(());
         }
-        let halves = if slots.len() <= MAX_BOTH_HALVES { &[0, 1][..] } else { &[0] };
+        let (halves, policy) = match slots.len() <= MAX_BOTH_HALVES {
+            true => (&[0, 1][..], self.settings.mapper.parse().unwrap_or(PolicyKind::Locality)),
+            // The quickest: that what it places may be somewhat worse only asks for more evidence.
+            false => (&[0][..], PolicyKind::Eagermap),
+        };
         let (mut saving, mut variance, mut before) = (0.0, 0.0, 0.0);
         for &half in halves {
             let other = 1 - half;
-            let placed = self.matrix.dense(slots, Some(half));
-            let cpus = self.place(tasks, &Weights { count: slots.len(), cells: &placed });
-            let (events, squares) =
-                (self.matrix.dense(slots, Some(other)), self.matrix.squares(slots, other));
+            let placed = self.counted.matrix.dense(slots, Some(half));
+            let cells = Weights { count: slots.len(), cells: &placed };
+            let cpus = self.place(tasks, &cells, policy);
+            let (events, squares) = (
+                self.counted.matrix.dense(slots, Some(other)),
+                self.counted.matrix.squares(slots, other),
+            );
             let delta = |a: usize, b: usize| {
                 self.cost_between(tasks[a], tasks[b]) - self.machine.cost(cpus[a], cpus[b])
             };
@@ -199,7 +196,7 @@ impl Mapping<'_> {
     /// Estimate of the part of their time that the tasks save.
     fn gain(&self, tasks: &[&Task], cpus: &[u32], weights: &Weights<'_>, saving: f64) -> f64 {
         let busy: f64 = tasks.iter().map(|task| task.busy).sum::<f64>().max(0.01);
-        let Basis { samples, counted_ns } = self.basis;
+        let Basis { samples, counted_ns } = self.counted.basis;
         let of_counts = || {
             let saved = self.cost_now(tasks, weights) - self.cost_of(cpus, weights);
             saved / counted_ns / busy

@@ -84,6 +84,17 @@ impl Matrix {
         }
     }
 
+    /// Takes over the events of another matrix, as they count at this moment; its own are
+    /// forgotten.
+    pub fn begin_with(&mut self, other: &Self, now_ns: u64) {
+        let scale = (-other.exponent()).exp2() as f32;
+        let scaled = |cells: &Vec<f32>, by: f32| cells.iter().map(|cell| cell * by).collect();
+        self.room = other.room;
+        self.sums = [0, 1].map(|half| scaled(&other.sums[half], scale));
+        self.squares = [0, 1].map(|half| scaled(&other.squares[half], scale * scale));
+        (self.since_ns, self.now_ns) = (now_ns, now_ns);
+    }
+
     fn grow(&mut self, slots: usize) {
         if slots <= self.room {
             return;
@@ -167,6 +178,20 @@ mod tests {
         matrix.add(0, 1, 3.0);
         matrix.turn(100 * SECOND);
         assert!((matrix.dense(&[0, 1], None)[1] - 3.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn another_matrix_can_be_taken_over() {
+        let (mut long, mut recent) = (Matrix::new(1000), Matrix::new(250));
+        for matrix in [&mut long, &mut recent] {
+            matrix.add(0, 1, 64.0);
+            matrix.turn(0);
+            matrix.turn(SECOND);
+        }
+        long.begin_with(&recent, SECOND);
+        assert_eq!(long.dense(&[0, 1], None)[1], 4.0);
+        long.turn(2 * SECOND);
+        assert_eq!(long.dense(&[0, 1], None)[1], 2.0);
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub struct Observation {
     /// Communication that was counted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Events>,
+    /// Time that the processors which may be used were idle since the last observation, in all.
+    pub idle_ns: u64,
     /// Time in which communication was counted; 0: none was.
     pub counted_ns: u64,
     /// Where pages are.
@@ -56,9 +58,16 @@ pub struct TaskSeen {
     pub cpu: u32,
     /// Processor time since the last observation.
     pub ran_ns: u64,
+    /// Time since the last observation in which it was ready to run, and did not.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub waited_ns: u64,
     /// The program binds it itself, or may not be bound: it stays where it is.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fixed: bool,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// An access that was sampled.

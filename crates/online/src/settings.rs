@@ -82,6 +82,8 @@ pub struct Settings {
     pub max_tasks: usize,
     /// Time after which communication counts half; 0: always in full.
     pub half_life_ms: u64,
+    /// The same for what tells that communication has changed; 0: nothing does.
+    pub recent_ms: u64,
     /// Time after which an access to a block is forgotten; 0: never.
     pub max_age_ms: u64,
     /// How threads are placed: a policy of `threadtalk place`.
@@ -157,6 +159,7 @@ impl Settings {
             blocks: 4 << 20,
             max_tasks: MAX_TASKS,
             half_life_ms: 1000,
+            recent_ms: 250,
             max_age_ms: 3000,
             mapper: "locality".into(),
             min_saving: 0.05,
@@ -186,6 +189,7 @@ impl Settings {
         };
         let paper = Self {
             block_bytes: 256,
+            recent_ms: 0,
             max_age_ms: 0,
             mapper: "eagermap".into(),
             min_saving: 0.0,

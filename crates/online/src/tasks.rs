@@ -148,6 +148,11 @@ impl Tasks {
         self.slots.get_mut(slot)?.as_mut()
     }
 
+    /// The tasks of a process.
+    pub fn of_process(&mut self, process: u32) -> impl Iterator<Item = &mut Task> {
+        self.slots.iter_mut().flatten().filter(move |task| task.seen.process == process)
+    }
+
     /// A number for the task of a slot that no other task of this slot has for a long time.
     pub fn id(&self, slot: usize) -> u16 {
         slot as u16 | self.generations[slot] << SLOT_BITS

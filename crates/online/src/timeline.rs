@@ -1,6 +1,6 @@
 //! What the decider did, in sentences.
 
-use crate::decision::{Note, Why};
+use crate::decision::{Note, Proof, Why};
 
 fn percent(part: f64) -> String {
     match part * 100.0 {
@@ -20,9 +20,12 @@ fn interval(ratio: f64, low: f64, high: f64) -> String {
 /// A note as a sentence without its full stop.
 pub fn sentence(note: &Note) -> String {
     match note {
-        Note::Placed { moved, tasks, saving, gain, tried } => {
-            let how =
-                if *tried { "its effect is measured" } else { "unproven: nothing measures it" };
+        Note::Placed { moved, tasks, saving, gain, proof } => {
+            let how = match proof {
+                Proof::Measured => "its effect is measured",
+                Proof::Earlier => "one like it has just helped",
+                Proof::None => "unproven: nothing measures it",
+            };
             format!(
                 "placed {} of {}: communication costs {} less, estimated gain {}; {how}",
                 moved,
@@ -39,9 +42,11 @@ pub fn sentence(note: &Note) -> String {
             "undone: the placement does {}; not tried again before {until_s:.1} s",
             interval(*ratio, *low, *high)
         ),
-        Note::Idle { before, after, until_s } => format!(
-            "undone: with the placement, the threads keep {after:.2} processors busy instead of \
-             {before:.2}; not tried again before {until_s:.1} s"
+        Note::Idle { process, before, after, until_s } => format!(
+            "undone for process {process}: with the placement, its threads wait {} of their time \
+             while processors are idle, {} before; not tried again before {until_s:.1} s",
+            percent(*after),
+            percent(*before)
         ),
         Note::Paused => "the placement is taken back for a moment, to compare".into(),
         Note::Resumed => "the placement is applied again".into(),
@@ -65,7 +70,8 @@ pub fn sentence(note: &Note) -> String {
     }
 }
 
-fn reason(why: &Why) -> String {
+/// Why tasks are left where they are, likewise.
+pub fn reason(why: &Why) -> String {
     match why {
         Why::Alone => "fewer than two threads compute".into(),
         Why::NoSense => "nothing here tells which threads communicate".into(),
@@ -103,7 +109,8 @@ mod tests {
 
     #[test]
     fn notes_are_sentences() {
-        let placed = Note::Placed { moved: 2, tasks: 4, saving: 0.97, gain: 0.031, tried: true };
+        let placed =
+            Note::Placed { moved: 2, tasks: 4, saving: 0.97, gain: 0.031, proof: Proof::Measured };
         assert_eq!(
             sentence(&placed),
             "placed 2 of 4 threads: communication costs 97 % less, estimated gain 3.1 %; its effect is \

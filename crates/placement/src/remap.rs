@@ -18,6 +18,9 @@ use crate::solver::State;
 use crate::tasks::Tasks;
 use topology::{Costs, Hierarchy, Topology};
 
+/// Slots up to which exchanges with all of them are looked at.
+const MAX_EVERYWHERE: usize = 256;
+
 /// When moving threads is worth it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Terms {
@@ -125,18 +128,29 @@ fn better(
     }
 }
 
-/// Exchanges that gain more than the migrations they cause cost.
+/// Exchanges that gain more than the migrations they cause cost. On large trees only slots near a
+/// thread's neighbours are looked at, and its own: what else there is to gain, a fresh placement
+/// finds.
 fn exchange(tasks: &Tasks, tree: &SlotTree, home: &[usize], price: f64) -> Vec<usize> {
     let mut state = State::new(tasks, tree, home);
     let away = |task: usize, slot: usize| match home.get(task) {
         Some(&own) => f64::from(u8::from(own != slot)),
         None => 0.0,
     };
+    let all: Vec<usize> = (0..tree.len()).collect();
     let mut changed = true;
     while changed {
         changed = false;
         for task in 0..tasks.len() {
             let here = state.slot[task];
+            let near: Vec<usize>;
+            let within = match tree.len() > MAX_EVERYWHERE && !state.crowded_or_idle(here) {
+                true => {
+                    near = state.near(here).chain(home.get(task).copied()).collect();
+                    &near
+                }
+                false => &all,
+            };
             let total = |there: &usize| {
                 let delta = state.delta(here, *there);
                 let other = state.held[*there];
@@ -145,7 +159,7 @@ fn exchange(tasks: &Tasks, tree: &SlotTree, home: &[usize], price: f64) -> Vec<u
                 (delta.unevenness, delta.cost + price * left)
             };
             let may = |there: &usize| *there != here && state.may_swap(here, *there);
-            let best = (0..tree.len()).filter(may).map(|there| (total(&there), there));
+            let best = within.iter().copied().filter(may).map(|there| (total(&there), there));
             let least = best.min_by(|a, b| a.0.0.cmp(&b.0.0).then(a.0.1.total_cmp(&b.0.1)));
             if let Some((gain, there)) = least.filter(|(gain, _)| *gain < (0, -state.rounding)) {
                 debug_assert!(gain.0 <= 0);

@@ -44,8 +44,10 @@ pub struct Program<'a> {
     pub slowdown: f64,
     /// Whether its work is told.
     pub tells_work: bool,
-    /// Part of the time that bound tasks run.
+    /// Part of the time that bound tasks run; otherwise they wait.
     pub crowded: f64,
+    /// Other programs use what they leave of the processors.
+    pub others: bool,
 }
 
 /// What came of a run.
@@ -57,6 +59,13 @@ pub struct Run {
     pub cpus: BTreeMap<u32, u32>,
     /// Bindings made.
     pub binds: usize,
+    /// For each look, whether each task shared a processor with its partner, and whether all
+    /// were bound.
+    pub near: Vec<(bool, bool)>,
+    /// Looks for which it looked closer.
+    pub closer: usize,
+    /// Most processor time that a step has taken.
+    pub slowest_s: f64,
 }
 
 /// Runs a program for `ms` with `samples` samples of each task per look of 50 ms.
@@ -79,32 +88,40 @@ pub fn run(
             let free = allowed[random.below(allowed.len() as u64) as usize];
             at[task as usize] = bound.get(&task).copied().unwrap_or(free);
         }
-        let accesses = sampled(program, &at, now, samples, &mut random);
+        // As the daemon does, it looks closer then.
+        let times = if decider.seems_changed() { 4 } else { 1 };
+        run.closer += usize::from(times > 1);
+        let accesses = sampled(program, &at, now, samples * times, &mut random);
         let work = work(program, machine, &at, now, &mut random);
+        run.near.push((near(program, machine, &at, now, &mut random), bound.len() == at.len()));
         let noise = 1.0 + 0.02 * (random.part() - 0.5);
-        let seen = |task: u32| TaskSeen {
-            task,
-            process: 1,
-            cpu: at[task as usize],
-            ran_ns: match bound.contains_key(&task) {
+        let seen = |task: u32| {
+            let ran_ns = match bound.contains_key(&task) {
                 true => (LOOK_MS as f64 * 1e6 * program.crowded) as u64,
                 false => LOOK_MS * 1_000_000,
-            },
-            ..TaskSeen::default()
+            };
+            let waited_ns = LOOK_MS * 1_000_000 - ran_ns;
+            let cpu = at[task as usize];
+            TaskSeen { task, process: 1, cpu, ran_ns, waited_ns, ..TaskSeen::default() }
         };
+        let tasks: Vec<TaskSeen> = (0..program.tasks).map(seen).collect();
+        let idle_ns = tasks.iter().map(|task| task.waited_ns).sum();
         // As it is read back from a log.
         let amount = (work * noise * 1024.0).round() / 1024.0;
         let told = Work { process: 1, amount, ns: LOOK_MS * 1_000_000 };
         let observation = Observation {
             at_ns: now * 1_000_000,
-            tasks: (0..program.tasks).map(seen).collect(),
+            tasks,
+            idle_ns: if program.others { 0 } else { idle_ns },
             samples: accesses.len() as u64,
             sample_ns: 1_000_000,
             accesses,
             work: if program.tells_work { vec![told] } else { Vec::new() },
             ..Observation::default()
         };
+        let start = cpu_seconds();
         let decision = decider.step(&observation);
+        run.slowest_s = run.slowest_s.max(cpu_seconds() - start);
         for action in &decision.actions {
             match action {
                 Action::Bind { task, cpu } => {
@@ -122,6 +139,14 @@ pub fn run(
     }
     run.cpus = bound;
     run
+}
+
+/// Processor time of this thread.
+fn cpu_seconds() -> f64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut now) };
+    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }
 
 /// Samples of accesses of tasks that are on these processors.
@@ -146,6 +171,14 @@ fn sampled(
         }
     }
     accesses
+}
+
+/// Whether each task shares a processor with its partner.
+fn near(program: &Program, machine: &Machine, at: &[u32], now: u64, random: &mut Random) -> bool {
+    (0..program.tasks).all(|task| {
+        let partner = (program.partner)(task, now, random);
+        machine.cost(at[task as usize], at[partner as usize]) == 0.0
+    })
 }
 
 /// What tasks that are on these processors get done.

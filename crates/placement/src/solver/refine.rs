@@ -244,7 +244,7 @@ impl<'a> State<'a> {
 
     /// Whether the load of one of the groups around `a` differs from another one by more than 1; if
     /// not, no exchange makes loads more even.
-    fn crowded_or_idle(&self, a: usize) -> bool {
+    pub fn crowded_or_idle(&self, a: usize) -> bool {
         let differs = |(even, load): (&Even, &Vec<i64>)| {
             let own = load[even.group[a]];
             load.iter().any(|other| (other - own).abs() > 1)
@@ -253,7 +253,7 @@ impl<'a> State<'a> {
     }
 
     /// Slots close to the heaviest neighbours of the task in `a`, ascending.
-    fn near(&self, a: usize) -> impl Iterator<Item = usize> + use<> {
+    pub fn near(&self, a: usize) -> impl Iterator<Item = usize> + use<> {
         let task = self.held[a];
         let known = if task == EMPTY { &[] } else { self.tasks.neighbours(task) };
         let mut spans = [(0, 0); NEAR];

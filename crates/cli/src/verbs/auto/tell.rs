@@ -3,6 +3,7 @@
 use crate::said::{say, several};
 use anyhow::Context;
 use daemon::auto::Outcome;
+use daemon::programs::Program;
 use daemon::status::Status;
 use online::{Replayed, sentence};
 use std::fmt::Write as _;
@@ -10,6 +11,9 @@ use std::io::Write as _;
 
 /// Exit code where a replay gives other decisions than the log.
 const EXIT_DIFFERS: i32 = 1;
+/// What `auto` costs is told as a part of the time once it has run for so long: getting ready takes
+/// most of the first moments.
+const MIN_SECONDS: f64 = 10.0;
 
 /// Prints to standard output; a reader that is gone is no failure.
 fn print(text: &str) -> anyhow::Result<()> {
@@ -52,13 +56,62 @@ fn status_text(status: &Status) -> String {
         status.kept,
         status.undone
     );
-    let part = 100.0 * cpu_seconds / seconds.max(1e-9);
-    let _ =
-        writeln!(text, "  own cost   {cpu_seconds:.2} s of processor time ({part:.2} % of one)");
+    let part = match *seconds >= MIN_SECONDS {
+        true => format!(" ({:.2} % of one)", 100.0 * cpu_seconds / seconds),
+        false => String::new(),
+    };
+    let _ = writeln!(text, "  own cost   {cpu_seconds:.2} s of processor time{part}");
+    for (command, program) in &status.programs {
+        program_text(&mut text, command, program);
+    }
+    if !status.lines.is_empty() {
+        text.push_str("  what was said last\n");
+    }
     for (at, line) in &status.lines {
         let _ = writeln!(text, "  {at:7.1} s  {line}");
     }
     text
+}
+
+/// What was done for a program.
+fn program_text(text: &mut String, command: &str, program: &Program) {
+    let there = match program.processes {
+        0 => "not there now".into(),
+        count => format!(
+            "{}, {}, {} bound",
+            several(count, "process").replace("processs", "processes"),
+            several(program.threads, "thread"),
+            program.bound
+        ),
+    };
+    let _ = writeln!(text, "  {command}: {there}");
+    if program.placed > 0 || program.pages > 0 {
+        let _ = writeln!(
+            text,
+            "    placed {}, {} kept as proved, {} undone; {} moved",
+            several(program.placed as usize, "time"),
+            program.kept,
+            program.undone,
+            several(program.pages as usize, "page")
+        );
+    }
+    match (program.gain, program.estimate) {
+        (Some([ratio, low, high]), _) => {
+            let interval = format!("95 % interval {low:.2} to {high:.2}");
+            let _ = writeln!(text, "    gain: {ratio:.2}x the work ({interval})");
+        }
+        (None, Some(estimate)) => {
+            let _ = writeln!(
+                text,
+                "    gain: not measured; estimated {:.1} % of the time",
+                estimate * 100.0
+            );
+        }
+        (None, None) => {}
+    }
+    if let Some(why) = &program.left {
+        let _ = writeln!(text, "    left alone: {why}");
+    }
 }
 
 /// Prints the timeline of a log that was replayed.
@@ -137,6 +190,18 @@ mod tests {
             lines: vec![(3.0, "kept: x".into())],
             ..Status::default()
         };
+        let served = Program {
+            processes: 1,
+            threads: 8,
+            bound: 4,
+            placed: 2,
+            kept: 1,
+            gain: Some([1.4, 1.3, 1.5]),
+            ..Program::default()
+        };
+        let left = Program { left: Some("it is quiet".into()), ..Program::default() };
+        let programs = [("served".to_owned(), served), ("left".to_owned(), left)].into();
+        let status = Status { programs, ..status };
         assert_eq!(
             status_text(&status),
             "process 7 looks after user 1000 for 100 s\n\
@@ -144,7 +209,16 @@ mod tests {
              \u{20} now        2 processes, 9 threads, 0 bound\n\
              \u{20} so far     4 threads bound, 0 pages moved (0 refused), 1 kept, 0 undone\n\
              \u{20} own cost   0.50 s of processor time (0.50 % of one)\n\
+             \u{20} left: not there now\n\
+             \u{20}   left alone: it is quiet\n\
+             \u{20} served: 1 process, 8 threads, 4 bound\n\
+             \u{20}   placed 2 times, 1 kept as proved, 0 undone; 0 pages moved\n\
+             \u{20}   gain: 1.40x the work (95 % interval 1.30 to 1.50)\n\
+             \u{20} what was said last\n\
              \u{20}     3.0 s  kept: x\n"
         );
+        // In the first moments, the part means nothing.
+        let early = Status { seconds: 0.1, cpu_seconds: 0.08, ..status };
+        assert!(status_text(&early).contains("own cost   0.08 s of processor time\n"));
     }
 }
