@@ -48,6 +48,7 @@ mod places;
 pub mod probed;
 pub mod processes;
 pub mod progress;
+mod prompt;
 pub mod record;
 pub mod reference;
 mod regions;

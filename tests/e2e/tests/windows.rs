@@ -2,6 +2,7 @@
 //! near the truth.
 
 use e2e::{assert_unchanged, native, stress};
+use profile::Profile;
 use std::path::Path;
 use std::time::Duration;
 use test_support::{Compiler, Run, Scratch, Target, Threadtalk};
@@ -96,6 +97,24 @@ fn lines_that_are_read_long_after_they_were_written_are_seen() {
         let matrix = matrix_of(&threadtalk, &profile);
         assert!((0.7..1.4).contains(&(matrix[1][2] / STEPS)), "{options:?}: {matrix:?}");
         assert!(matrix[2][1] < 0.1 * STEPS, "{options:?}: {matrix:?}");
+    }
+}
+
+/// Lines are read a fifth of a second after they were written. What a budget does not pay for is told:
+/// as much as is missing at least.
+#[test]
+fn what_is_missing_of_long_gaps_is_told() {
+    const STEPS: f64 = 8e5;
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let source = "tests/programs/known/late_reads.c";
+    let program = Target::new(Compiler::Gcc, source).flags(&["-O2", "-pthread"]).build().unwrap();
+    let folder = scratch.join("late.tt");
+    for budget in ["1.3x", "2x"] {
+        let words = [program.to_str().unwrap(), "800000", "4000"];
+        record(&threadtalk, &folder, &["--budget", budget], &words).run().expect_code(0);
+        let seen = matrix_of(&threadtalk, &folder)[1][2];
+        let missed = Profile::load(&folder).unwrap().meta.windows.expect("windows").missed;
+        assert!(seen * (1.0 + missed) > 0.75 * STEPS, "{budget}: {seen} and {missed} of {STEPS}");
     }
 }
 
