@@ -233,7 +233,9 @@ fn translated_code(h: &mut Header) {
     constants!(
         h,
         THREAD_PAGE_BYTES = -control::PAGE,
-        PAGE_UNKNOWN_READS = offset_of!(session::ThreadPage, unknown_reads),
+        PAGE_UNKNOWN = offset_of!(session::ThreadPage, unknown),
+        PAGE_TRANSFERS = offset_of!(session::ThreadPage, transfers),
+        PAGE_FAR = offset_of!(session::ThreadPage, far),
         PAGE_EVENTS = offset_of!(session::ThreadPage, events),
         PAGE_LATE_BLOCKS = offset_of!(session::ThreadPage, late_blocks),
         CONTROL_APP_RSP = control::APP_RSP - control::PAGE,

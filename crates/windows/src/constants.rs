@@ -39,6 +39,10 @@ pub const TRACKING_PER_WARM_UP: u64 = 16;
 /// other is for windows.
 pub const FOR_TRACKING: f64 = 0.5;
 
+/// The same where gaps are long: what is left gives windows of a few percent of the time to
+/// programs that windows slow ten times, which is enough for cells that are within 15 %.
+pub const FOR_LONG_GAPS: f64 = 0.8;
+
 /// The warm-up spans at least this number of rotations of the run queue: a thread that writes just
 /// before it is preempted is read by one that runs a rotation later at most, and that one may
 /// itself wait for another.
@@ -56,8 +60,8 @@ pub const WORTH_LENGTHENING: f64 = 0.05;
 /// error.
 pub const MAX_DOUBT: f64 = 0.2;
 
-/// Reads of cache lines whose last writer is not known, per event, that may be ignored: even if all
-/// of them were missed events, volume would be right within the 20 % that it may be wrong by.
+/// First reads and writes of cache lines whose last writer is not known, per transfer, that may be
+/// ignored: even if all of them were missed transfers, volume would be right within the 20 % that it may be wrong by.
 pub const MISSED_IGNORED: f64 = 0.2;
 
 /// Shortest part of the time that is worth windows at all, and so the longest period: at 1 %, 20 s

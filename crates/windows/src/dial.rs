@@ -16,7 +16,8 @@
 //!
 //! *Between windows*, code runs without checks (light), and before a window for a time with those
 //! of tracked cache lines only: as long as a part of what the budget gives pays for
-//! ([`FOR_TRACKING`]).
+//! ([`FOR_TRACKING`], [`FOR_LONG_GAPS`]). That time may begin in the period before, so each window
+//! has the same before it.
 //!
 //! *Least.* A period is at most [`MIN_DUTY`]'s inverse times its window. A budget that does not
 //! even pay for the time between windows is exceeded; [`Scheduler::promise`] then says by how much
@@ -25,7 +26,8 @@
 //! *Duty.* Windows take a fixed share of wall-clock time, from the start on.
 
 use crate::constants::{
-    FOR_TRACKING, FOR_WHOLE, MIN_DUTY, OVERDRAFT, SHORT_RUN, USUAL_COST, WANTED_WINDOWS, WHOLE_STEP,
+    FOR_LONG_GAPS, FOR_TRACKING, FOR_WHOLE, MIN_DUTY, OVERDRAFT, SHORT_RUN, USUAL_COST,
+    WANTED_WINDOWS, WHOLE_STEP,
 };
 use crate::cost::Cost;
 use crate::{Assumed, Costs, Lengths, Random, Spent};
@@ -53,6 +55,8 @@ pub struct Observation {
     pub on: Spent,
     /// Lengths of the next window.
     pub lengths: Lengths,
+    /// Whether gaps may be long: more of the budget is for tracked cache lines.
+    pub long_gaps: bool,
 }
 
 /// What the program is recorded as.
@@ -141,6 +145,15 @@ enum State {
     After { end: u64 },
 }
 
+/// Where the window of the next period lies in it.
+#[derive(Clone, Copy, Debug)]
+struct Planned {
+    length: u64,
+    offset: u64,
+    /// How long before it lines are tracked.
+    lead: u64,
+}
+
 /// The dial at work.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
@@ -148,6 +161,7 @@ pub struct Scheduler {
     assumed: Assumed,
     random: Random,
     state: State,
+    planned: Option<Planned>,
     last: u64,
     windows: usize,
 }
@@ -167,6 +181,7 @@ impl Scheduler {
             assumed,
             random: Random::new(seed),
             state: State::Start,
+            planned: None,
             last: 0,
             windows: 0,
         };
@@ -217,10 +232,7 @@ impl Scheduler {
                 Step { period, ..wait(Phase::Whole, now + WHOLE_STEP) }
             }
             State::Start | State::Whole => self.begin(seen),
-            State::Before { open, .. } if now < open => {
-                let tracked = self.tracked(seen, open - now);
-                Step { light: open - tracked, ..wait(Phase::Off, open) }
-            }
+            State::Before { open, .. } if now < open => wait(Phase::Off, open),
             State::Before { lengths, open, end } if now < open + lengths.whole() => {
                 // If late, the window is as long all the same: a part of it would miss long gaps.
                 self.windows += 1;
@@ -236,7 +248,10 @@ impl Scheduler {
                 if now < end =>
             {
                 self.state = State::After { end };
-                let light = if self.tracking(seen) < ALWAYS { end } else { 0 };
+                let planned = self.plan(seen);
+                self.planned = Some(planned);
+                let tracked = (end + planned.offset).saturating_sub(planned.lead);
+                let light = if tracked > now { tracked.min(end) } else { 0 };
                 Step { light, ..wait(Phase::Off, end) }
             }
             State::Before { .. } | State::Counting { .. } | State::After { .. } => self.begin(seen),
@@ -260,13 +275,20 @@ impl Scheduler {
     /// Begins a period.
     fn begin(&mut self, seen: &Observation) -> Step {
         let lengths = seen.lengths;
-        let length = self.period(seen).max(lengths.whole());
-        let open = seen.now + self.random.up_to(length - lengths.whole());
-        let end = seen.now + length;
-        self.state = State::Before { lengths, open, end };
-        let tracked = self.tracked(seen, length);
-        let light = open.saturating_sub(tracked).max(seen.now);
+        let planned = self.planned.take().filter(|planned| planned.length >= lengths.whole());
+        let Planned { length, offset, lead } = planned.unwrap_or_else(|| self.plan(seen));
+        let open = seen.now + offset.min(length - lengths.whole());
+        self.state = State::Before { lengths, open, end: seen.now + length };
+        let tracked = open.saturating_sub(lead);
+        let light = if tracked > seen.now { tracked } else { 0 };
         Step { light, period: true, ..wait(Phase::Off, open) }
+    }
+
+    /// Plans the period that comes next.
+    fn plan(&mut self, seen: &Observation) -> Planned {
+        let length = self.period(seen).max(seen.lengths.whole());
+        let offset = self.random.up_to(length - seen.lengths.whole());
+        Planned { length, offset, lead: self.lead(seen, length) }
     }
 
     /// For which part of the time between windows tracked lines can be paid for.
@@ -281,13 +303,14 @@ impl Scheduler {
             true => checking / checked * work / alone,
             false => self.assumed.tracking,
         };
-        (FOR_TRACKING * (budget - 1.0) / cost.max(1e-9)).min(1.0)
+        let part = if seen.long_gaps { FOR_LONG_GAPS } else { FOR_TRACKING };
+        (part * (budget - 1.0) / cost.max(1e-9)).min(1.0)
     }
 
-    /// How long lines are tracked in a time between windows that ends with one.
-    fn tracked(&self, seen: &Observation, length: u64) -> u64 {
+    /// How long lines are tracked before the window of a period of this length; `u64::MAX`: always.
+    fn lead(&self, seen: &Observation, length: u64) -> u64 {
         match self.tracking(seen) {
-            share if share >= ALWAYS => length,
+            share if share >= ALWAYS => u64::MAX,
             share => Some((length as f64 * share) as u64)
                 .filter(|time| *time > seen.lengths.warm_up)
                 .unwrap_or(0),

@@ -22,6 +22,13 @@ impl Default for Run {
     }
 }
 
+/// Nothing was spent so far.
+fn see(lengths: Lengths) -> Observation {
+    let nothing = Spent::default();
+    let (whole, off, on) = (nothing, nothing, nothing);
+    Observation { now: 0, whole, off, on, lengths, long_gaps: false }
+}
+
 /// How it went: time taken, processor time over that alone, share of time in windows, windows.
 struct Went {
     wall: f64,
@@ -40,6 +47,7 @@ impl Run {
             off: Spent::default(),
             on: Spent::default(),
             lengths: Chooser::default().lengths(),
+            long_gaps: false,
         };
         let (mut done, mut alone) = (0.0, 0.0);
         let (goal, total) = (self.alone as f64 * self.busy, self.alone as f64);
@@ -137,11 +145,11 @@ fn a_budget_that_is_too_small_gets_the_least_and_says_so() {
 fn a_budget_that_was_exceeded_is_told_with_the_least() {
     let cpu = 26 * SECOND;
     let off = Spent { wall: cpu / 2, cpu, work: cpu, events: 0, checking: cpu * 6 / 10 };
-    let nothing = Spent::default();
     let lengths = Chooser::default().lengths();
     let of = |budget, off| {
         let scheduler = Scheduler::new(Dial::Budget(budget), Assumed::default(), 0).unwrap();
-        scheduler.exceeded(&Observation { now: 0, whole: nothing, off, on: nothing, lengths })
+        let seen = Observation { now: 0, off, ..see(lengths) };
+        scheduler.exceeded(&seen)
     };
     let Some(Exceeded { times, least, .. }) = of(2.0, off) else { panic!("not told") };
     assert!((times - 2.625).abs() < 0.01 && (least - 2.65).abs() < 0.01, "{times} {least}");
@@ -172,11 +180,8 @@ fn a_program_that_sleeps_gets_windows_when_it_works() {
 #[test]
 fn a_clock_that_goes_back_drops_the_window_and_goes_on() {
     let mut scheduler = Scheduler::new(Dial::Duty(0.5), Assumed::default(), 1).unwrap();
-    let nothing = Spent::default();
     let lengths = Lengths { warm_up: 10, counting: 10 };
-    let mut at = |now| {
-        scheduler.next(&Observation { now, whole: nothing, off: nothing, on: nothing, lengths })
-    };
+    let mut at = |now| scheduler.next(&Observation { now, ..see(lengths) });
     let first = at(1000).unwrap();
     assert!(first.period && first.phase == Phase::Off && (1000..=1020).contains(&first.until));
     assert_eq!(at(first.until).unwrap().phase, Phase::WarmUp);
@@ -187,9 +192,8 @@ fn a_clock_that_goes_back_drops_the_window_and_goes_on() {
 
 #[test]
 fn a_caller_that_is_late_gets_a_whole_window_or_a_new_period() {
-    let nothing = Spent::default();
     let lengths = Lengths { warm_up: 10, counting: 10 };
-    let see = |now| Observation { now, whole: nothing, off: nothing, on: nothing, lengths };
+    let see = |now| Observation { now, ..see(lengths) };
     let mut scheduler = Scheduler::new(Dial::Duty(0.1), Assumed::default(), 1).unwrap();
     let first = scheduler.next(&see(0)).unwrap();
     let step = scheduler.next(&see(first.until + 15)).unwrap();

@@ -1,10 +1,12 @@
 //! How long warm-up and counting part are to be.
 //!
-//! Events whose gap is longer than the warm-up are seen on a sample of cache lines only, or not at
-//! all. What is missed is bounded from above by the *unwritten* reads: reads in the counting part
-//! of lines whose last writer is not known. Every event that is missed is among them, and reads of
-//! data that nobody writes any more may be too, so the bound may be far. Whether something is
-//! missed shows when the warm-up becomes longer:
+//! Events whose gap is longer than the warm-up are seen on a sample of cache lines only, if that was
+//! tracked for long enough before, or not at all. What is missed is bounded from above by the
+//! *unwritten* accesses: first reads and writes in the counting part of lines whose last writer is
+//! not known. Every transfer that is missed is among them, and accesses of data that nobody else
+//! writes any more may be too, so the bound may be far. While it is large, the sample is tracked for
+//! longer ([`Chooser::tracks_long`]), until that has shown that few events are late. Whether
+//! something is missed shows when the warm-up becomes longer, too:
 //!
 //! * *within a window*: the second half of the counting part has a warm-up longer by the first
 //!   half. If it has more events for its work, gaps are longer than the warm-up;
@@ -74,7 +76,11 @@ pub struct Seen {
     pub early: (u64, u64),
     /// Events and work in its second half.
     pub late: (u64, u64),
-    /// Reads in the counting part of lines whose last writer is not known.
+    /// Transfers in the counting part, with those that late ones on a sample of lines stand for.
+    pub transfers: u64,
+    /// Those that late ones stand for.
+    pub far: u64,
+    /// First reads and writes there of lines whose last writer is not known.
     pub unwritten: u64,
 }
 
@@ -82,10 +88,13 @@ pub struct Seen {
 #[derive(Clone, Copy, Debug, Default)]
 struct Tried {
     windows: usize,
+    /// Events that are seen on all lines.
     events: f64,
+    transfers: f64,
+    far: f64,
     work: f64,
     unwritten: f64,
-    /// Sum and sum of squares of events in a window.
+    /// Sum of squares of transfers in a window.
     squares: f64,
     /// Events for the work of a half, later less earlier: sum and sum of squares.
     gain: f64,
@@ -100,7 +109,9 @@ impl Tried {
         self.windows += 1;
         self.events += events;
         self.work += work;
-        self.squares += events * events;
+        self.transfers += seen.transfers as f64;
+        self.far += seen.far as f64;
+        self.squares += (seen.transfers as f64).powi(2);
         self.unwritten += seen.unwritten as f64;
         if seen.early.1 > 0 && seen.late.1 > 0 {
             let gain = (rate(seen.late) - rate(seen.early)) * work / 2.0;
@@ -110,12 +121,12 @@ impl Tried {
     }
 
     fn rate(&self) -> f64 {
-        self.events / self.work.max(1.0)
+        self.transfers / self.work.max(1.0)
     }
 
-    /// Relative standard error of the events.
+    /// Relative standard error of the transfers.
     fn error(&self) -> f64 {
-        deviation(self.windows, self.events, self.squares) / self.events.max(1.0)
+        deviation(self.windows, self.transfers, self.squares) / self.transfers.max(1.0)
     }
 
     /// Whether later halves have more events than earlier ones, beyond chance.
@@ -126,8 +137,20 @@ impl Tried {
 
     /// Whether more may be missed than can be ignored.
     fn misses(&self) -> bool {
-        self.unwritten > MISSED_IGNORED * self.events
+        self.unwritten > MISSED_IGNORED * self.transfers
     }
+}
+
+/// How long lines are tracked before a window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Lead {
+    /// For a part of the time, until more may be missed than can be ignored.
+    Short,
+    /// For as long as can be paid for.
+    Long,
+    /// For a part of the time, after long tracking has shown no gaps that are longer: what is read
+    /// there is constant.
+    Enough,
 }
 
 /// Standard deviation of a sum of independent values.
@@ -148,6 +171,7 @@ pub struct Chooser {
     tried: BTreeMap<u64, Tried>,
     /// Since the lengths were judged last.
     fresh: Tried,
+    lead: Lead,
     in_windows: u64,
     /// Windows that were too short to be judged.
     short: usize,
@@ -160,6 +184,7 @@ impl Default for Chooser {
             wanted: MIN_WARM_UP,
             tried: BTreeMap::new(),
             fresh: Tried::default(),
+            lead: Lead::Short,
             in_windows: 0,
             short: 0,
         }
@@ -177,6 +202,27 @@ impl Chooser {
         self.wanted
     }
 
+    /// Whether lines shall be tracked before windows for as long as can be paid for, because gaps
+    /// may be long.
+    pub fn tracks_long(&self) -> bool {
+        self.lead == Lead::Long
+    }
+
+    /// Judges how long lines are tracked. With another lead, as much may be seen by windows that
+    /// are shorter.
+    fn judge_lead(&mut self) {
+        let (far, ignored) = (self.fresh.far, MISSED_IGNORED * self.fresh.transfers);
+        let next = match self.lead {
+            Lead::Short if self.fresh.misses() => Lead::Long,
+            Lead::Long if !self.fresh.misses() && far <= ignored => Lead::Enough,
+            same => same,
+        };
+        if next != self.lead {
+            self.lead = next;
+            self.tried.clear();
+        }
+    }
+
     /// A window of the current lengths is over.
     pub fn add(&mut self, seen: &Seen, queue: RunQueue) {
         self.in_windows += self.lengths().whole();
@@ -187,7 +233,9 @@ impl Chooser {
             self.short += 1;
         }
         if self.fresh.windows >= WINDOWS_TO_JUDGE {
-            if self.warm_up >= self.wanted {
+            let lead = self.lead;
+            self.judge_lead();
+            if self.warm_up >= self.wanted && self.lead == lead {
                 self.wanted = self.judge();
             }
             self.fresh = Tried::default();
@@ -232,7 +280,7 @@ impl Chooser {
         let shorter = self.tried.range(..now).find(|(_, tried)| enough(tried)).map(|(at, _)| *at);
         match shorter {
             // Nothing at all was seen: there is nothing that a shorter one is enough for.
-            _ if current.events == 0.0 => doubled,
+            _ if current.transfers == 0.0 => doubled,
             Some(shorter) if now >= 4 * shorter => shorter,
             _ if self
                 .tried

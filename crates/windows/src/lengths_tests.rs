@@ -19,6 +19,8 @@ fn after(windows: usize, longest: u64, unwritten: u64, queue: RunQueue) -> Choos
         let (early, late) = (events(warm_up), events(warm_up + half));
         let missed = (2.0 * rate) as u64 - early.min((2.0 * rate) as u64) / 2 * 2;
         let seen = Seen {
+            transfers: early + late,
+            far: 0,
             early: (early, half),
             late: (late, half),
             unwritten: missed / 4 + unwritten * counting / MILLISECOND,
@@ -41,7 +43,8 @@ fn grown() -> Chooser {
 fn nothing_is_concluded_from_the_first_windows() {
     let mut chooser = Chooser::default();
     // They see more events late than early, and all of what longer ones see.
-    let seen = Seen { early: (1000, 500), late: (2000, 500), unwritten: 5000 };
+    let (early, late) = ((1000, 500), (2000, 500));
+    let seen = Seen { early, late, transfers: 3000, far: 0, unwritten: 5000 };
     let mut windows = 0;
     while chooser.lengths().warm_up < MIN_WARM_UP {
         assert_eq!(chooser.wanted(), MIN_WARM_UP);
@@ -101,7 +104,9 @@ fn more_events_late_than_early_lengthen_it_however_small_the_bound() {
         let mut chooser = grown();
         for window in 0..WINDOWS_TO_JUDGE as u64 {
             let noise = 10 * (window % 3);
-            let seen = Seen { early: (1000 + noise, 500), late: (late - noise, 500), unwritten: 1 };
+            let (early, late) = ((1000 + noise, 500), (late - noise, 500));
+            let transfers = early.0 + late.0;
+            let seen = Seen { early, late, transfers, far: 0, unwritten: 1 };
             chooser.add(&seen, RunQueue::default());
         }
         chooser.wanted()

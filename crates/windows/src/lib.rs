@@ -35,7 +35,7 @@ mod window;
 pub use constants::TRACKING_PER_WARM_UP;
 pub use cost::{Assumed, Costs, Spent};
 pub use dial::{Dial, Exceeded, Observation, Phase, Promise, Scheduler, Step, Trouble};
-pub use estimate::{Counted, Estimate, Part, unseen};
+pub use estimate::{Counted, Estimate, Part, Unwritten, missed, unseen};
 pub use lengths::{Chooser, Lengths, RunQueue, Seen};
 pub use random::Random;
 pub use scale::{Clock, Scale, TooShort, long_enough};

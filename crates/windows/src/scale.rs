@@ -171,8 +171,9 @@ pub fn long_enough(windows: Vec<Window>) -> Vec<Window> {
         below += whole;
         below > half
     });
-    // Windows of the same length differ by how late the switching was.
-    let least = middle.map_or(0, |(warm_up, _)| warm_up - warm_up / 8);
+    // Lengths double. Those of the same length differ by how late the switching was, which on busy
+    // processors may be as much as the length.
+    let least = middle.map_or(0, |(warm_up, _)| warm_up - warm_up / 8 * 3);
     if lengths.iter().filter(|(warm_up, _)| *warm_up >= least).count() < MIN_WINDOWS {
         return windows;
     }

@@ -4,10 +4,10 @@ mod support;
 
 use support::machine::{Machine, Trace};
 use support::program::{Pattern, Program};
-use support::view::{Truth, View, plan};
+use support::view::{Tracked, Truth, View, plan};
 use support::{MILLISECOND, SECOND, Score, score, score_of};
 use types::CommKind;
-use windows::{Clock, Lengths, Random, TooShort};
+use windows::{Clock, Lengths, Random, TooShort, missed};
 
 const TWO: Machine = Machine { cpus: 2, slice: 3 * MILLISECOND };
 
@@ -144,6 +144,43 @@ fn unwritten_reads_bound_what_is_missed() {
         }
         println!("{work} ms of work: seen {seen:.3}, missed at most {bound:.3}");
         assert!(seen < 0.9 && seen + bound > 0.97, "{seen} {bound}");
+    }
+}
+
+/// Lines are read and overwritten long after they were written, and one of sixteen is tracked for
+/// some time before each window. Whether that is enough or not, no more is missing than is told.
+#[test]
+fn accesses_without_a_writer_bound_what_is_missing_of_long_gaps() {
+    const OF: u64 = 16;
+    for (pattern, work) in [(Pattern::Ring, 60), (Pattern::Pool, 2), (Pattern::Pool, 10)] {
+        let work = work * MILLISECOND;
+        let of = run(Program { pattern, work, own: 256, ..Program::default() });
+        let real = (of.1.volume(CommKind::Raw) + of.1.volume(CommKind::Waw)) as f64;
+        for lead in [0, 50, 400] {
+            let (mut held, mut bound, mut volume) = (0, 0.0, 0.0);
+            for seed in 0..10 {
+                let lengths = Lengths::of_warm_up(10 * MILLISECOND);
+                let plan = plan(lengths, 0.1, of.0.end, &mut Random::new(seed));
+                let view = View::of(&of.0, plan);
+                let tracked = Tracked::of(&of.0, &view.windows, OF, lead * MILLISECOND);
+                let scale = view.scale(Clock::Instructions).unwrap();
+                let mut all = view.volume(CommKind::Raw, 8);
+                all.extend(view.volume(CommKind::Waw, 8));
+                let mut unwritten = tracked.unwritten;
+                for counted in &all {
+                    unwritten[counted.window].transfers += counted.count;
+                }
+                all.extend(tracked.late);
+                let (estimate, missed) =
+                    (scale.estimate(all, 0), missed(Some(&scale), &unwritten, OF));
+                held += u32::from(real <= estimate.high as f64 * (1.0 + missed));
+                bound += missed / 10.0;
+                volume += estimate.events as f64 / real / 10.0;
+            }
+            println!("{work} ns, {lead} ms before: {volume:.3}, {bound:.3} missed, {held} held");
+            assert!(held >= 9, "{pattern:?} {work} {lead}: {held}");
+            assert!(volume * (1.0 + bound) >= 0.97, "{pattern:?} {work} {lead}");
+        }
     }
 }
 

@@ -28,7 +28,9 @@ fn record(trace: &Trace, duty: f64, queue: RunQueue) -> Recorded {
     let (mut now, mut window) = (0, [0; 5]);
     while now < trace.end {
         let lengths = of.chooser.lengths();
-        let seen = Observation { now, whole: spent, off: spent, on: spent, lengths };
+        let long_gaps = of.chooser.tracks_long();
+        let (whole, off, on) = (spent, spent, spent);
+        let seen = Observation { now, whole, off, on, lengths, long_gaps };
         let step = scheduler.next(&seen).unwrap();
         match step.phase {
             Phase::Off if step.period => {
@@ -59,7 +61,9 @@ impl Recorded {
         };
         let middle = count + (close - count) / 2;
         let unwritten = view.unwritten.iter().map(|counted| counted.count).sum();
-        let seen = Seen { early: half(count, middle), late: half(middle, close), unwritten };
+        let (early, late) = (half(count, middle), half(middle, close));
+        let transfers = early.0 + late.0;
+        let seen = Seen { early, late, transfers, far: 0, unwritten };
         self.chooser.add(&seen, queue);
         let at = self.windows.len();
         let volume = view.volume(CommKind::Raw, trace.threads).into_iter();

@@ -533,8 +533,13 @@ pub struct ThreadPage {
     pub folded: [AtomicU64; 3],
     /// Odd while the tallies are added up; see [`Self::folded`].
     pub folds: AtomicU64,
-    /// Reads, in counting parts of windows, of blocks whose last writer may have been forgotten.
-    pub unknown_reads: AtomicU64,
+    /// First reads and writes, in counting parts of windows, of blocks whose last writer may have
+    /// been forgotten; each counts for as many as there are blocks for each one of its kind.
+    pub unknown: AtomicU64,
+    /// Transfers that the thread has counted, and those that late ones stand for.
+    pub transfers: AtomicU64,
+    /// Those that late ones stand for.
+    pub far: AtomicU64,
     /// Events that the thread has counted, of all kinds but late ones.
     pub events: AtomicU64,
     /// Tracked blocks for which the thread has counted the first late event.

@@ -2,9 +2,11 @@
 //! near the truth.
 
 use e2e::{assert_unchanged, native, stress};
+use profile::Profile;
 use std::path::Path;
 use std::time::Duration;
 use test_support::{Compiler, Run, Scratch, Target, Threadtalk};
+use types::CommKind;
 
 /// For a program that takes long where threads do hardly anything but come and go.
 const TIME: Duration = Duration::from_secs(180);
@@ -96,6 +98,32 @@ fn lines_that_are_read_long_after_they_were_written_are_seen() {
         let matrix = matrix_of(&threadtalk, &profile);
         assert!((0.7..1.4).contains(&(matrix[1][2] / STEPS)), "{options:?}: {matrix:?}");
         assert!(matrix[2][1] < 0.1 * STEPS, "{options:?}: {matrix:?}");
+    }
+}
+
+/// Lines are read a fifth of a second after they were written. What a budget does not pay for is told:
+/// as much as is missing at least.
+#[test]
+fn what_is_missing_of_long_gaps_is_told() {
+    const STEPS: f64 = 8e5;
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let source = "tests/programs/known/late_reads.c";
+    let program = Target::new(Compiler::Gcc, source).flags(&["-O2", "-pthread"]).build().unwrap();
+    let folder = scratch.join("late.tt");
+    // Lines are read, or overwritten by each of both threads.
+    for (budget, writes) in [("1.3x", None), ("2x", None), ("1.3x", Some("writes"))] {
+        let mut words = vec![program.to_str().unwrap(), "800000", "4000"];
+        words.extend(writes);
+        record(&threadtalk, &folder, &["--budget", budget], &words).run().expect_code(0);
+        let profile = Profile::load(&folder).unwrap();
+        let (kind, all) = match writes {
+            None => (CommKind::Raw, STEPS),
+            Some(_) => (CommKind::Waw, 2.0 * STEPS),
+        };
+        let rows = profile.comm.iter().filter(|row| row.kind == kind);
+        let seen = rows.map(|row| row.count).sum::<u64>() as f64;
+        let missed = profile.meta.windows.expect("windows").missed;
+        assert!(seen * (1.0 + missed) > 0.75 * all, "{budget}: {seen} and {missed} of {all}");
     }
 }
 

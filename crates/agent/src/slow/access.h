@@ -251,6 +251,14 @@ struct reading {
     u32 site;
 };
 
+// The thread has taken a block with this word, which has no writer, after a reading, or 0: what it
+// overwrites, and what it has read there for the first time, may be another thread's.
+static inline void count_unknown_write(struct thread *t, u64 word, u64 address,
+                                       const struct reading *read) {
+    u64 blocks = unknown_by(word, address);
+    count_unknown(t, read && !(word & t->mask) ? 2 * blocks : blocks);
+}
+
 // Writes where one word is the whole truth; after a reading, or 0.
 static inline void write_in_one_step(struct thread *t, u64 start, u64 end, u32 site,
                                      const struct reading *read, int late) {
@@ -262,6 +270,8 @@ static inline void write_in_one_step(struct thread *t, u64 start, u64 end, u32 s
     u8 *offered = offer(t, start, READ | WRITE | OWN);
     u64 word = take_block(t, start, late), writer = word >> WRITER_SHIFT;
     settle(start, offered);
+    if (!writer)
+        count_unknown_write(t, word, start, read);
     if (!is_other(t, writer))
         return;
     if (read && !(word & t->mask))
@@ -342,6 +352,8 @@ static void write_part(struct thread *t, u64 start, u64 end, u32 site, const str
     if (!taken || whole)
         grant_own(t, start, whole);
     unlock_block(t, lock);
+    if (taken && !writer)
+        count_unknown_write(t, word, start, read);
     if (reads)
         count_with_writer(t, RAW, writer - 1, read->start, read->end, read->site, &seen, late);
     if (from_other)

@@ -58,10 +58,11 @@ static u32 new_cell(struct thread *t, u32 slice, u64 other, unsigned kind) {
     return cell + 1;
 }
 
-// First reads of so many blocks whose last writer may have been forgotten.
+// A first read or write of so many blocks whose last writer may have been forgotten: each may be a
+// transfer that is missed.
 static inline void count_unknown(struct thread *t, u64 blocks) {
     if (t->counts)
-        *(u64 *)(t->page + PAGE_UNKNOWN_READS) += blocks;
+        *(u64 *)(t->page + PAGE_UNKNOWN) += blocks;
 }
 
 // Where the name of a cell is kept: those with threads of other processes behind the others, and

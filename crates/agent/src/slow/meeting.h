@@ -23,6 +23,8 @@ static inline void count_with_writer(struct thread *t, unsigned kind, u64 writer
         return;
     if (late)
         note_late(t, start);
+    *(u64 *)(t->page + PAGE_TRANSFERS) += late ? TRACKED_OF : 1;
+    *(u64 *)(t->page + PAGE_FAR) += late ? TRACKED_OF : 0;
     kind += late ? LATE : 0;
     if (tt_mode != DETAIL) {
         count_cell(t, kind, writer);

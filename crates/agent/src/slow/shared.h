@@ -349,7 +349,9 @@ APART static void write_shared(struct thread *t, u64 place, u64 start, u64 end, 
     struct meeting m = {0};
     u64 readers = 0;
     u32 lock = lock_shared(t, b, own), writer = 0;
+    int unknown = 0;
     if (is_current(b, place, window)) {
+        unknown = !b->writer && window > FIRST_WINDOW;
         writer = b->writer != own ? b->writer : 0;
         if (writer && tt_mode == DETAIL)
             m = meet_shared(b, place, start, end);
@@ -363,6 +365,8 @@ APART static void write_shared(struct thread *t, u64 place, u64 start, u64 end, 
         u64 other = thread_of(writer, &kind);
         count_with_writer(t, kind, other, start, end, site, &m, 0);
     }
+    if (unknown)
+        count_unknown(t, 1);
     for (; readers; readers &= readers - 1) {
         kind = INVALIDATION;
         u64 other = thread_of((u32)__builtin_ctzll(readers) + 1, &kind);

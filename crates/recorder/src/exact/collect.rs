@@ -9,7 +9,6 @@ use crate::processes;
 use crate::reference::Traced;
 use crate::session::{RawModule, RawThread, Session, SessionOptions};
 use crate::signals::signal_name;
-use crate::switching::Switched;
 use crate::tables::Tables;
 use crate::target::Target;
 use crate::timeline::Timeline;
@@ -150,12 +149,11 @@ fn exit_of(ending: Ending) -> (Option<i32>, Option<i32>) {
 fn windows(tables: &Tables, run: &Circumstances<'_>) -> Option<Windows> {
     let switched = run.found.watched.switched.as_ref()?;
     let windowed = tables.windowed.clone()?;
-    let Windowed { windows, too_short, observed, whole, .. } = windowed;
+    let Windowed { windows, too_short, observed, whole, missed } = windowed;
     let asked = match run.options.windows? {
         Dial::Budget(times) => format!("{times}x"),
         Dial::Duty(share) => format!("{}%", share * 100.0),
     };
-    let missed = missed(switched, &windowed);
     let warm_up_ns = switched.warm_up_ns;
     Some(Windows { asked, windows, too_short, observed, whole, warm_up_ns, missed })
 }
@@ -167,15 +165,6 @@ fn exceeded(header: &Header, run: &Circumstances<'_>) -> Option<Note> {
     }
     let Exceeded { budget, times, least } = run.found.watched.switched.as_ref()?.exceeded?;
     Some(Note::BudgetExceeded { budget, times, least })
-}
-
-/// Most events that may be missing, as a part of those told, of which `estimated` is the part that
-/// windows stand for.
-fn missed(switched: &Switched, windowed: &Windowed) -> f64 {
-    let events = switched.events + windowed.late;
-    let for_each = switched.unknown_reads as f64 / events.max(1) as f64;
-    // Where windows counted nothing, the reads themselves are all that is known of them.
-    if events == 0 { for_each } else { for_each * windowed.estimated }
 }
 
 /// What the run would have taken alone, where windows tell.

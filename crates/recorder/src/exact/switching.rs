@@ -17,7 +17,7 @@ use std::time::Duration;
 use windows::constants::MIN_MEASURED;
 use windows::{
     Assumed, Chooser, Costs, Dial, Exceeded, Observation, Phase, RunQueue, Scheduler, Seen, Spent,
-    Step, TRACKING_PER_WARM_UP,
+    Step, TRACKING_PER_WARM_UP, Unwritten,
 };
 use wire::session::{ALL_PASSING_BYTES, Header, PASSING_OFFSET};
 use wire::windows::{FIRST_WINDOW, leave, phase, used};
@@ -57,7 +57,11 @@ pub struct Done {
     /// Threads that have executed something in the last slice.
     pub active: u64,
     pub events: u64,
-    pub unknown_reads: u64,
+    /// Transfers, with those that late ones stand for; those; and first accesses of blocks whose
+    /// last writer may have been forgotten.
+    pub transfers: u64,
+    pub far: u64,
+    pub unknown: u64,
     /// Checks, and additions to tallies.
     pub steps: [u64; 2],
 }
@@ -69,10 +73,8 @@ pub struct Switched {
     pub parts: Vec<Part>,
     /// Warm-up of the last window, ns.
     pub warm_up_ns: u64,
-    /// Events in counting parts but late ones, and reads there of blocks whose last writer may have
-    /// been forgotten.
-    pub events: u64,
-    pub unknown_reads: u64,
+    /// What each counting part saw of transfers, by its period.
+    pub unwritten: Vec<(u32, Unwritten)>,
     /// What the program would have taken alone, as parts of the time that it took: the least, what
     /// is likely, and the most; `None` where the time between windows is not enough to tell.
     pub alone: Option<[f64; 3]>,
@@ -133,9 +135,10 @@ pub struct Switching<'a> {
     /// When the last slice began, and what had been done by then.
     last: (u64, Done),
     spent: [Spent; 3],
-    /// Events and work in the halves of the present counting part, and unknown reads in both.
+    /// Events and work in the halves of the present counting part; transfers, those that late ones
+    /// stand for, and accesses whose last writer is not known, in both.
     halves: Vec<(u64, u64)>,
-    unknown_reads: u64,
+    both: [u64; 3],
     /// Processor time of children of ours that had ended before.
     children_before: Duration,
     pub switched: Switched,
@@ -166,7 +169,7 @@ impl<'a> Switching<'a> {
             last: (0, Done::default()),
             spent: [Spent::default(); 3],
             halves: Vec::new(),
-            unknown_reads: 0,
+            both: [0; 3],
             children_before: children_time(),
             switched: Switched { parts: vec![part], ..Switched::default() },
         })
@@ -224,8 +227,8 @@ impl<'a> Switching<'a> {
             self.judge(done.active);
         }
         let [whole, off, on] = self.spent;
-        let lengths = self.chooser.lengths();
-        let seen = Observation { now: now_ns, whole, off, on, lengths };
+        let (lengths, long_gaps) = (self.chooser.lengths(), self.chooser.tracks_long());
+        let seen = Observation { now: now_ns, whole, off, on, lengths, long_gaps };
         let step = match self.fixed_ns {
             Some(each_ns) => Ok(self.fixed_step(now_ns, each_ns)),
             None => self.scheduler.next(&seen),
@@ -288,19 +291,24 @@ impl<'a> Switching<'a> {
         spent.events += done.events.saturating_sub(before.events);
         if part.phase == Phase::Counting {
             self.halves.push((done.events.saturating_sub(before.events), work));
-            self.unknown_reads += done.unknown_reads.saturating_sub(before.unknown_reads);
+            let of = |done: &Done| [done.transfers, done.far, done.unknown];
+            let (now, before) = (of(&done), of(&before));
+            for (k, both) in self.both.iter_mut().enumerate() {
+                *both += now[k].saturating_sub(before[k]);
+            }
         }
     }
 
     /// A window is over.
     fn judge(&mut self, runnable: u64) {
-        let unwritten = std::mem::take(&mut self.unknown_reads);
+        let [transfers, far, unwritten] = std::mem::take(&mut self.both);
         let halves = std::mem::take(&mut self.halves);
-        self.switched.unknown_reads += unwritten;
-        self.switched.events += halves.iter().map(|(events, _)| events).sum::<u64>();
+        let window = self.switched.unwritten.len();
+        let seen = Unwritten { window, transfers, accesses: unwritten };
+        self.switched.unwritten.push((self.part().period, seen));
         if let [early, late] = halves[..] {
             let queue = RunQueue { runnable, cpus: self.cpus, slice: RUN_NS };
-            self.chooser.add(&Seen { early, late, unwritten }, queue);
+            self.chooser.add(&Seen { early, late, transfers, far, unwritten }, queue);
         }
     }
 
@@ -356,8 +364,8 @@ impl<'a> Switching<'a> {
         self.settle(now_ns, done);
         self.switched.alone = self.alone();
         let [whole, off, on] = self.spent;
-        let lengths = self.chooser.lengths();
-        let seen = Observation { now: now_ns, whole, off, on, lengths };
+        let (lengths, long_gaps) = (self.chooser.lengths(), self.chooser.tracks_long());
+        let seen = Observation { now: now_ns, whole, off, on, lengths, long_gaps };
         self.switched.exceeded = self.scheduler.exceeded(&seen);
         self.switched
     }

@@ -16,14 +16,16 @@ fn switching(memory: &SharedMemory, dial: Dial) -> Switching<'_> {
 }
 
 /// One thread that executes an instruction each nanosecond, and in counting parts causes an event
-/// each microsecond and an unknown read each ten.
+/// and transfer each microsecond, one of ten being late, and an unknown access each ten.
 fn done(switching: &Switching<'_>, before: (u64, Done), now_ns: u64) -> Done {
     let (since, mut done) = before;
     let passed = now_ns.saturating_sub(since);
     (done.cpu_ns, done.instructions) = (done.cpu_ns + passed, done.instructions + passed);
     if switching.part().phase == Phase::Counting {
         done.events += passed / 1000;
-        done.unknown_reads += passed / 10_000;
+        done.transfers += passed / 1000;
+        done.far += passed / 10_000;
+        done.unknown += passed / 10_000;
     }
     Done { active: 1, ..done }
 }
@@ -124,8 +126,16 @@ fn what_counting_parts_saw_is_summed() {
     assert!((0.2..0.3).contains(&share), "{share} of the time in windows");
     let now_ns = switching.last.0;
     let switched = switching.finish(now_ns, done);
-    assert!(done.events > 0 && done.unknown_reads > 0);
-    assert_eq!((switched.events, switched.unknown_reads), (done.events, done.unknown_reads));
+    let of = |count: fn(&Unwritten) -> u64| -> u64 {
+        switched.unwritten.iter().map(|(_, seen)| count(seen)).sum()
+    };
+    assert!(done.events > 0 && done.unknown > 0);
+    assert_eq!(
+        (of(|seen| seen.transfers), of(|seen| seen.accesses)),
+        (done.transfers, done.unknown)
+    );
+    let periods = switched.unwritten.iter().map(|(period, _)| *period);
+    assert!(periods.clone().is_sorted() && periods.min() > Some(0));
 }
 
 #[test]
@@ -154,7 +164,7 @@ fn a_turn_that_comes_too_late_leaves_no_second_half() {
     switching.turn(late, done);
     assert_ne!(switching.part().phase, Phase::Counting);
     assert!(switching.further.iter().all(|(until, _)| *until > late));
-    assert_eq!(switching.switched.events, done.events);
+    assert_eq!(switching.switched.unwritten.len(), 1);
 }
 
 #[test]

@@ -74,8 +74,8 @@ impl Tables {
         let end_ns = threads.iter().map(|thread| thread.ended_ns).max().unwrap_or(start_ns);
         let late_blocks = raw.iter().map(|thread| thread.late_blocks).sum();
         let windowed = found.watched.switched.as_ref().map(|switched| {
-            let parts = (&switched.parts[..], late_blocks);
-            windowed::estimate(&mut counts, &mut samples, &mut timeline, parts, end_ns)
+            let switched = (switched, late_blocks);
+            windowed::estimate(&mut counts, &mut samples, &mut timeline, switched, end_ns)
         });
         let (first, slices) = timeline.between(start_ns, end_ns);
         let last = slices.len() as u32 - 1;

@@ -73,8 +73,8 @@ pub fn profile(
     let threads = all.threads();
     let end_ns = threads.iter().map(|thread| thread.ended_ns).max().unwrap_or(0);
     let windowed = found.watched.switched.as_ref().map(|switched| {
-        let parts = (&switched.parts[..], all.late_blocks());
-        windowed::estimate(&mut counts, &mut samples, &mut timeline, parts, end_ns)
+        let switched = (switched, all.late_blocks());
+        windowed::estimate(&mut counts, &mut samples, &mut timeline, switched, end_ns)
     });
     let (first, slices) = timeline.between(0, end_ns);
     let last = slices.len() as u32 - 1;
@@ -91,9 +91,10 @@ pub fn profile(
     meta.warnings.retain(|note| !matches!(note, Note::OneThread | Note::NoCommunication));
     meta.warnings.extend(session.shared_notes()?);
     if let (Some(windows), Some(windowed)) = (&mut meta.windows, windowed) {
-        let Windowed { windows: used, too_short, observed, whole, .. } = windowed;
+        let Windowed { windows: used, too_short, observed, whole, missed } = windowed;
         (windows.windows, windows.too_short) = (used, too_short);
         (windows.observed, windows.whole) = (observed, whole);
+        windows.missed = missed;
     }
     let Counts { comm, events, .. } = counts;
     let Objects { rows: objects, blocks, fields, .. } = objects;

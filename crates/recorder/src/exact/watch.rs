@@ -82,6 +82,7 @@ pub fn watch(
     let Some(origin_ns) = wait_for_start(session, ended)? else { return Ok(Watched::default()) };
     let switching = match options.windows {
         Some(dial) => {
+            super::prompt::be_prompt();
             let mut switching = Switching::new(session.memory(), session.header_of(0)?, dial)?;
             switching.every_us(options.switch_us);
             Some(switching)
@@ -281,7 +282,7 @@ struct Process<'a> {
     found: bool,
     /// Processor time that it had used when it was looked at last, ns.
     cpu_ns: u64,
-    /// Events and unknown reads since [`Process::add_done`].
+    /// Events, and what windows may have missed, since [`Process::add_done`].
     counted: Done,
     /// When to look at its memory, and how long after the last look that is.
     look_at: Instant,
@@ -295,9 +296,10 @@ struct Look {
     calls: u32,
     mark: Mark,
     executed: Executed,
-    /// Events that it has counted, and its reads of blocks without a writer.
+    /// Events that it has counted; transfers, those that late ones stand for, and its accesses of
+    /// blocks without a writer.
     events: u64,
-    unknown_reads: u64,
+    transfers: [u64; 3],
     /// Checks, and additions to tallies.
     steps: [u64; 2],
 }
@@ -448,10 +450,14 @@ impl<'a> Process<'a> {
                 last.executed = now;
             }
             counted.events += page.events.load(Relaxed).saturating_sub(last.events);
-            counted.unknown_reads +=
-                page.unknown_reads.load(Relaxed).saturating_sub(last.unknown_reads);
             last.events = page.events.load(Relaxed);
-            last.unknown_reads = page.unknown_reads.load(Relaxed);
+            let transfers = [&page.transfers, &page.far, &page.unknown].map(|of| of.load(Relaxed));
+            let before = std::mem::replace(&mut last.transfers, transfers);
+            let [more, far, unknown] =
+                std::array::from_fn(|k| transfers[k].saturating_sub(before[k]));
+            counted.transfers += more;
+            counted.far += far;
+            counted.unknown += unknown;
             !is_over(life)
         });
     }
@@ -484,7 +490,9 @@ impl<'a> Process<'a> {
         }
         let counted = std::mem::take(&mut self.counted);
         done.events += counted.events;
-        done.unknown_reads += counted.unknown_reads;
+        done.transfers += counted.transfers;
+        done.far += counted.far;
+        done.unknown += counted.unknown;
         done.steps.iter_mut().zip(counted.steps).for_each(|(all, more)| *all += more);
         let Some(shared) = &self.shared else { return };
         if let Some(cpu) = process_time(shared.header().pid.load(Relaxed)) {

@@ -6,13 +6,15 @@
 //! `tables` asks for this.
 
 use crate::counts::{self, Counts};
-use crate::switching::Part;
+use crate::switching::{Part, Switched};
 use crate::timeline::{Sample, Timeline};
 use profile::{CommRow, EventRow, Sampled};
 use statistics::poisson;
 use std::collections::BTreeMap;
 use types::{CommKind, Evidence, Sharing, ThreadId};
-use windows::{Clock, Counted, Estimate, Phase, Scale, ThreadWork, Window, long_enough, unseen};
+use windows::{
+    Clock, Counted, Estimate, Phase, Scale, ThreadWork, Unwritten, Window, long_enough, unseen,
+};
 use wire::windows::TRACKED_OF;
 
 /// What the windows of a process were good for.
@@ -22,15 +24,13 @@ pub struct Windowed {
     pub windows: u64,
     /// Whether they are too few for amounts with an interval.
     pub too_short: bool,
-    /// Late events, and those that they stand for in their windows.
-    pub late: u64,
     /// Part of the program's work that was observed: in counting parts, and while everything was
     /// recorded.
     pub observed: f64,
     /// Of that, the part while everything was recorded.
     pub whole: f64,
-    /// Part of the events told that are estimates.
-    pub estimated: f64,
+    /// Most transfers that may be missing, for each that is told.
+    pub missed: f64,
 }
 
 /// Events of one kind between two threads.
@@ -80,15 +80,16 @@ impl Groups {
 }
 
 /// Makes estimates of what was counted in windows, by groups of slices, of which `timeline` and
-/// `samples` then consist, too. `parts` says what each slice was, and in how many tracked blocks
-/// there were late events; `end_ns` is the end of the process.
+/// `samples` then consist, too. Late events were in so many tracked blocks; `end_ns` is the end of
+/// the process.
 pub fn estimate(
     counts: &mut Counts,
     samples: &mut Vec<Sample>,
     timeline: &mut Timeline,
-    (parts, late_blocks): (&[Part], u64),
+    (switched, late_blocks): (&Switched, u64),
     end_ns: u64,
 ) -> Windowed {
+    let parts = &switched.parts[..];
     let groups = Groups::new(parts);
     let work = works(samples, &groups, parts);
     let windows: Vec<Window> = (0..groups.firsts.len())
@@ -104,12 +105,13 @@ pub fn estimate(
     counts::sum_comm(&mut counts.comm);
     counts::sum_comm(&mut counts.late);
     let known = estimates(counts, late_blocks, &groups, scale.as_ref().ok());
-    let late = add_late(counts);
+    add_late(counts);
     let before = sums(&counts.comm);
     let unseen = factors.unseen(scale.as_ref().ok(), &known, &counts.comm);
     scale_rows(&mut counts.comm, &factors, &known);
     bound_unseen(&mut counts.comm, &groups, unseen);
     scale_events(&mut counts.events, &before, &sums(&counts.comm));
+    let missed = missed(switched, &groups, scale.as_ref().ok());
     timeline.group(&groups.firsts);
     samples.iter_mut().for_each(|sample| sample.slice = groups.of(sample.slice));
     crate::timeline::join_equal(samples);
@@ -120,12 +122,24 @@ pub fn estimate(
             .zip(&groups.whole)
             .filter(|(f, w)| !**w && **f > 0.0)
             .count() as u64,
-        late,
         too_short: scale.is_err() && groups.whole.iter().any(|whole| !whole),
         observed: factors.observed,
         whole: factors.whole,
-        estimated: estimated(&counts.comm, &groups),
+        missed: missed * estimated(&counts.comm, &groups),
     }
+}
+
+/// Most transfers that windows missed, for each that they saw. Those of all processes are taken
+/// together.
+fn missed(switched: &Switched, groups: &Groups, scale: Option<&Scale>) -> f64 {
+    let periods: Vec<u32> =
+        groups.firsts.iter().map(|first| switched.parts[*first as usize].period).collect();
+    let window = |(period, seen): &(u32, Unwritten)| {
+        let group = periods.iter().rposition(|of| of == period)?;
+        Some(Unwritten { window: group, ..*seen })
+    };
+    let seen: Vec<Unwritten> = switched.unwritten.iter().filter_map(window).collect();
+    windows::missed(scale, &seen, TRACKED_OF)
 }
 
 /// Part of the events that were not counted while everything was recorded.
@@ -281,15 +295,12 @@ impl Factors {
     }
 }
 
-/// Adds late events to the others: each stands for those of its group of blocks. Returns how many
-/// that makes.
-fn add_late(counts: &mut Counts) -> u64 {
+/// Adds late events to the others: each stands for those of its group of blocks.
+fn add_late(counts: &mut Counts) {
     let mut late = std::mem::take(&mut counts.late);
     late.iter_mut().for_each(|row| row.count = row.count.saturating_mul(TRACKED_OF));
-    let all = late.iter().map(|row| row.count).sum();
     counts.comm.append(&mut late);
     counts::sum_comm(&mut counts.comm);
-    all
 }
 
 /// How late events were counted, which were in so many tracked blocks.

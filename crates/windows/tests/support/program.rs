@@ -14,7 +14,7 @@ pub enum Op {
 }
 
 /// From whom a thread reads in a step.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pattern {
     /// Both neighbours in a ring.
     Ring,

@@ -6,7 +6,9 @@
 use super::machine::Trace;
 use types::{CommKind, ThreadId};
 use windows::rule::{self, Inside, Judged, Judgements, Ownership};
-use windows::{Clock, Counted, Lengths, Part, Random, Scale, ThreadWork, TooShort, Window};
+use windows::{
+    Clock, Counted, Lengths, Part, Random, Scale, ThreadWork, TooShort, Unwritten, Window,
+};
 
 /// What is known of a line.
 #[derive(Clone, Copy, Default)]
@@ -271,3 +273,61 @@ impl View {
         (0..threads * threads).flat_map(|at| self.cell(kind, at / threads, at % threads)).collect()
     }
 }
+
+/// What lines of a sample showed that were tracked for a time before each window.
+pub struct Tracked {
+    /// Late transfers, by window.
+    pub late: Vec<Counted>,
+    /// What was seen of transfers by window, without those that windows see on all lines.
+    pub unwritten: Vec<Unwritten>,
+    /// Lines that had late transfers.
+    lines: usize,
+}
+
+impl Tracked {
+    /// One line of `of` is tracked from `lead` before each window on.
+    pub fn of(trace: &Trace, windows: &[Window], of: u64, lead: u64) -> Self {
+        let mut tracked = Self { late: vec![], unwritten: vec![], lines: 0 };
+        let mut with_late = vec![false; trace.lines];
+        let first = |time| trace.accesses.partition_point(|access| access.at < time);
+        for (at, window) in windows.iter().enumerate() {
+            let mut lines = vec![(Line::default(), 0); trace.lines];
+            let (mut late, mut unwritten) = (0, 0);
+            let seen = first(window.open.saturating_sub(lead))..first(window.close);
+            let chosen = |line: u32| (u64::from(line) + 1).wrapping_mul(SPREAD) >> 32 < SHARE / of;
+            for access in trace.accesses[seen].iter().filter(|access| chosen(access.line)) {
+                let counting = u64::from(access.at >= window.count);
+                let (line, written) = &mut lines[access.line as usize];
+                let first_read = !access.write && line.readers >> access.thread & 1 == 0;
+                unwritten +=
+                    counting * u64::from(line.writer.is_none() && (access.write || first_read));
+                let mut transfers = 0;
+                if access.write {
+                    line.write(access.thread, access.word, |event| {
+                        transfers += u64::from(event.kind == CommKind::Waw);
+                    });
+                } else {
+                    transfers += u64::from(line.read(access.thread, access.word).is_some());
+                }
+                if *written < window.open && counting * transfers > 0 {
+                    late += transfers;
+                    with_late[access.line as usize] = true;
+                }
+                *written = if access.write { access.at } else { *written };
+            }
+            let (from, to, part) = (ThreadId(0), ThreadId(1), Part::Whole);
+            tracked.late.push(Counted { window: at, from, to, count: late, part });
+            let (transfers, accesses) = (late * of, unwritten * of);
+            tracked.unwritten.push(Unwritten { window: at, transfers, accesses });
+        }
+        tracked.lines = with_late.iter().filter(|with| **with).count();
+        let all: u64 = tracked.late.iter().map(|late| late.count).sum();
+        let together = all.div_ceil((tracked.lines as u64).max(1));
+        tracked.late.iter_mut().for_each(|late| late.part = Part::Lines { of, together });
+        tracked
+    }
+}
+
+/// Spreads the numbers of lines over [`SHARE`].
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+const SHARE: u64 = 1 << 32;
