@@ -6,7 +6,7 @@ use crate::pages;
 use crate::session;
 use crate::shared;
 use crate::windows;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 use engine::links::AddressHash;
 use hashbrown::HashMap;
 use wire::objects::MAX_BLOCKS;
@@ -56,6 +56,9 @@ pub fn prepare() {
         threads: &raw const h.threads,
         modules: &raw const h.modules,
         page_accesses_lost: (&raw const h.page_accesses_lost).cast_mut(),
+        meanings: session::meaning(0) as *const AtomicU32 as u64,
+        tallies: &raw const h.tallies,
+        gap_limits: (&raw const session::first().gap_limits).cast(),
     };
     // SAFETY: no slow path runs yet.
     unsafe {

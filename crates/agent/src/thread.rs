@@ -5,7 +5,7 @@ use crate::filter::Filter;
 use crate::grants;
 use crate::layouts::{
     CHAIN_BITS, CHOICE_BITS, Call, CellPlace, Chain, Choice, Chosen, EVENTS_BYTES,
-    FIRST_EVENT_BITS, IDS, LATELY_BITS, MAX_CALLS, MAX_CHOSEN, SLOTS, ThreadState, WRITER_SHIFT,
+    FIRST_EVENT_BITS, IDS, LATELY_BITS, MAX_CALLS, MAX_CHOSEN, MAX_PROBES, Probe, SLOTS, ThreadState, WRITER_SHIFT,
     tt_bank_of, tt_slot_of, tt_slot_owner,
 };
 use crate::lock::{self, Guard, Lock};
@@ -442,6 +442,11 @@ impl Thread {
                 chosen: [Chosen::NONE; MAX_CHOSEN],
                 chosen_count: 0,
                 chance: id.wrapping_add(1),
+                fetched: 0,
+                probes: [Probe::NONE; MAX_PROBES],
+                probed: 0,
+                probe_slice: 0,
+                probe_phase: 0,
             },
             signal_mask: 0,
             slot: None,

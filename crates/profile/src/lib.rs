@@ -24,6 +24,7 @@ pub use model::{Counted, Meta, Mode, OwnTime, Parameters, ProcessRow, Profile, T
 pub use note::{Expensive, HeapUnnamed, NotWatched, Note, Unrecorded};
 pub use sampling::{Basis, Detector, Sampling};
 pub use schema::SCHEMA_VERSION;
+pub use tables::reuse::{Gap, GapRow, ReturnRow, ReuseTables};
 pub use tables::pages::{
     AccessRow, NodesSeen, PAGE_BYTES, PAGE_SHIFT, PageRow, PageTables, PageUse, TouchedRow,
 };

@@ -3,6 +3,7 @@
 use crate::note::{self, Note, Unrecorded};
 use crate::sampling::Sampling;
 use crate::tables::pages::{PageTables, PageUse};
+use crate::tables::reuse::ReuseTables;
 use crate::tables::{
     ActivityRow, BlockRow, CallRow, CommRow, EventRow, FieldRow, FlowRow, LineRow, ObjectRow,
     RunningRow, SiteRow, SliceRow, ThreadRow,
@@ -286,6 +287,9 @@ pub struct Profile {
     pub flow: Vec<FlowRow>,
     /// Who uses which page; empty where pages were not recorded.
     pub pages: PageTables,
+    /// How long after writes threads came, and how soon they come back; empty where that was not
+    /// recorded.
+    pub reuse: ReuseTables,
 }
 
 impl Profile {
@@ -311,6 +315,7 @@ impl Profile {
             calls,
             flow,
             pages,
+            reuse: ReuseTables::default(),
         }
     }
 
@@ -488,6 +493,7 @@ pub(crate) mod tests {
         profile.events = events();
         profile.calls = calls();
         profile.pages = crate::sample::pages();
+        profile.reuse = crate::sample::reuse();
         profile.meta.page_use = Some(PageUse { estimated: false, private_bytes: 1 << 20, lost: 0 });
         profile
     }

@@ -50,6 +50,7 @@ pub mod processes;
 pub mod progress;
 pub mod record;
 pub mod reference;
+mod reuse;
 mod regions;
 mod running;
 pub mod sampled;

@@ -41,7 +41,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 /// 4: tallies; 5: which threads wait in system calls; 6: windows;
 /// 7: checks in tallies, tracked blocks, memory shared by processes, objects; 8: call paths, zones,
 /// mapped files; 9: pages; 10: light code between windows.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
 /// Added where otherwise an odd number of variables would be taken out again: see
@@ -376,6 +376,10 @@ pub struct Header {
     /// Accesses that are counted for no page, because another page has the place or no record was
     /// left.
     pub page_accesses_lost: AtomicU64,
+
+    /// What the innermost cache, the private caches and the largest cache hold, in units of 16 KiB:
+    /// see [`gap`](crate::detail::gap). Written by the recorder before the program starts.
+    pub gap_limits: [AtomicU32; 3],
 }
 
 /// Most deaths that are noted.
