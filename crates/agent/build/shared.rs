@@ -449,7 +449,7 @@ fn threads(h: &mut Header) {
     constants!(h, CHOICE_BITS = layouts::CHOICE_BITS, MAX_CHOSEN = layouts::MAX_CHOSEN);
     structure!(h, "choice" = Choice { left, shift });
     structure!(h, "chosen" = Chosen { site, weight });
-    structure!(h, "probe" = Probe { line, since });
+    structure!(h, "probe" = Probe { line, since, again });
     structure!(
         h,
         "thread" = ThreadState {
@@ -504,6 +504,8 @@ fn threads(h: &mut Header) {
             probed,
             probe_slice,
             probe_phase,
+            rearm,
+            probe_first,
         }
     );
 }

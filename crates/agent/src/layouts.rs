@@ -314,10 +314,12 @@ pub struct Probe {
     pub line: u64,
     /// Instructions that the thread had executed when the waiting began.
     pub since: u64,
+    /// How many further returns are awaited.
+    pub again: u64,
 }
 
 impl Probe {
-    pub const NONE: Probe = Probe { line: 0, since: 0 };
+    pub const NONE: Probe = Probe { line: 0, since: 0, again: 0 };
 }
 
 /// System calls have lower numbers than this.
@@ -422,6 +424,10 @@ pub struct ThreadState {
     pub probed: u64,
     pub probe_slice: u32,
     pub probe_phase: u32,
+    /// 1: it has come back to one of them in this slow path, and has its grants again.
+    pub rearm: u64,
+    /// How many of the next events' lines are awaited, too.
+    pub probe_first: u64,
 }
 
 /// In [`ThreadState::sharer`]: there was no number left.

@@ -447,6 +447,8 @@ impl Thread {
                 probed: 0,
                 probe_slice: 0,
                 probe_phase: 0,
+                rearm: 0,
+                probe_first: 0,
             },
             signal_mask: 0,
             slot: None,

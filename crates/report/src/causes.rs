@@ -99,6 +99,8 @@ pub struct Cause {
     /// Part of its events that is memory traffic: no cache can have held the line since the write;
     /// `None` where that is not known.
     pub from_memory: Option<f64>,
+    /// What is to be said beside what it costs, as sentences; or empty.
+    pub remarks: String,
     /// All of it in sentences.
     pub text: String,
 }
@@ -167,11 +169,6 @@ impl Cause {
     /// Whether it belongs among the first things said.
     pub(crate) fn leads(&self) -> bool {
         self.cost.worth || (self.cost.not_known && self.kind != CauseKind::Transferred)
-    }
-
-    /// What is to be said beside what it costs, as sentences; or empty.
-    pub(crate) fn remarks(&self) -> String {
-        remarks(self.events, self.expected.as_ref(), self.from_memory, &self.cost)
     }
 
     /// What comes first: what is worth a change, then what may be, then data that threads have to
@@ -386,14 +383,12 @@ fn finding(
         1 => ", one line".into(),
         n => format!(", {} lines", grouped(n as u64)),
     };
+    let remarks = remarks(group.events, expected.as_ref(), from_memory, &cost);
+    let space = if remarks.is_empty() { "" } else { " " };
     let text = format!(
-        "{title}: {} of the transfers{lines}; {}. {evidence}. {}{advice}",
+        "{title}: {} of the transfers{lines}; {}. {evidence}. {remarks}{space}{advice}",
         share_words(share),
-        cost.words(),
-        match remarks(group.events, expected.as_ref(), from_memory, &cost) {
-            none if none.is_empty() => none,
-            remarks => remarks + " ",
-        }
+        cost.words()
     );
     Cause {
         id: String::new(),
@@ -417,6 +412,7 @@ fn finding(
         cost,
         expected,
         from_memory,
+        remarks,
         text,
     }
 }

@@ -41,7 +41,7 @@ static inline void count_with_writer(struct thread *t, unsigned kind, u64 writer
         return;
     }
     count_event(t, key, bytes_in_line(start, end), m->bytes);
-    choose_probes(t);
+    choose_probes(t, key.line);
 }
 
 #endif

@@ -7,6 +7,8 @@
 // recording does not change. A line to which it does not come back before the next slice counts as
 // well, or only short waits would be seen.
 //
+// The next few returns are awaited, too: a thread that has no more events is not seen otherwise.
+//
 // What was found is kept among the events, under the line and the thread itself, with one of two
 // kinds of its own; `own_bytes` sums the instructions. It never takes an event's place.
 //
@@ -18,6 +20,8 @@
 #include "grants.h"
 
 enum { LOOKS = 8 }; // at events, to choose one
+enum { FIRST_EVENTS = 16 }; // of a slice, whose lines are awaited, too, instead of others
+enum { AGAIN = 7 }; // further returns that are awaited right after the first one
 
 // Instructions that the thread has executed.
 static u64 executed_by(const struct thread *t) {
@@ -71,11 +75,31 @@ COLD void tt_end_probes(struct thread *t, int known) {
 }
 #endif
 
+// The thread has come back; the next few times are of interest, too.
 COLD static void tell_return(struct thread *t, u64 line) {
-    for (u32 k = 0; k < MAX_PROBES; k++)
-        if (t->probes[k].line == line)
-            end_probe(t, &t->probes[k], GAP_RETURNED, waited(&t->probes[k], executed_by(t)));
+    for (u32 k = 0; k < MAX_PROBES; k++) {
+        struct probe *p = &t->probes[k];
+        if (p->line != line)
+            continue;
+        u64 now = executed_by(t), again = p->again;
+        end_probe(t, p, GAP_RETURNED, waited(p, now));
+        if (!again)
+            continue;
+        *p = (struct probe){line, now, again - 1};
+        t->probed++;
+        t->rearm = 1;
+    }
 }
+
+#ifndef MODE
+// After a slow path in which the thread has come back to a line, and got its grants.
+COLD static void take_again(struct thread *t) {
+    t->rearm = 0;
+    for (u32 k = 0; k < MAX_PROBES; k++)
+        if (t->probes[k].line)
+            take_back(grant_of(t, t->probes[k].line), NOTHING);
+}
+#endif
 
 // The thread accesses this address.
 static inline void note_return(struct thread *t, u64 address) {
@@ -113,9 +137,16 @@ static u64 line_to_await(struct thread *t, int hottest) {
     return line;
 }
 
+static void await(struct thread *t, struct probe *p, u64 line, u64 now) {
+    *p = (struct probe){line, now, AGAIN};
+    t->probed++;
+    take_back(grant_of(t, line), NOTHING);
+}
+
 COLD static void choose_lines(struct thread *t, u32 slice) {
     t->probe_slice = slice + 1;
     t->probe_phase = t->phase;
+    t->probe_first = FIRST_EVENTS;
     if (!t->event_chunks)
         return;
     u64 now = executed_by(t);
@@ -126,17 +157,30 @@ COLD static void choose_lines(struct thread *t, u32 slice) {
         u64 line = line_to_await(t, k < MAX_PROBES / 2);
         if (!line)
             continue;
-        *p = (struct probe){line, now};
-        t->probed++;
-        take_back(grant_of(t, line), NOTHING);
+        await(t, p, line, now);
     }
 }
 
-// The thread has counted an event. The first one of a slice or a window comes at about any moment.
-static inline void choose_probes(struct thread *t) {
+// Of an event that came early in its slice: threads that have few others are seen then.
+COLD static void await_line(struct thread *t, u64 line) {
+    t->probe_first--;
+    if (is_awaited(t, line) || is_tracked(line))
+        return;
+    struct probe *p = &t->probes[t->probe_first % MAX_PROBES];
+    u64 now = executed_by(t);
+    if (p->line)
+        end_probe(t, p, GAP_AWAY, waited(p, now));
+    await(t, p, line, now);
+}
+
+// The thread has counted an event on this line. The first one of a slice or a window comes at about
+// any moment.
+static inline void choose_probes(struct thread *t, u64 line) {
     u32 slice = __atomic_load_n(tt_session.slice, __ATOMIC_RELAXED);
     if (__builtin_expect(t->probe_slice != slice + 1 || t->probe_phase != t->phase, 0))
         choose_lines(t, slice);
+    else if (__builtin_expect(t->probe_first != 0, 0))
+        await_line(t, line);
 }
 
 #endif

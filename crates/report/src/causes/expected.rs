@@ -28,8 +28,6 @@ const MIN_COVERED: f64 = 0.2;
 const MIN_GAPS: u64 = 100;
 /// Part of the time in which threads must have run at once for counts to say that they take turns.
 const MIN_AT_ONCE: f64 = 0.1;
-/// How many times fewer events than visits at random would give mean that threads take turns.
-const TAKE_TURNS: f64 = 4.0;
 /// Visits at even distances are seen, from random moments on, as if they were twice as many.
 const EVEN: f64 = 0.5;
 /// Factor from which on what is expected is said beside what was counted.
@@ -203,7 +201,8 @@ fn bounded(
 ) -> Expected {
     let [likely, least, most] = events;
     let by_counts = at_once.filter(|part| *part >= MIN_AT_ONCE).map(|part| counted / part.min(1.0));
-    let in_turns = by_counts.is_some_and(|n| n * TAKE_TURNS < likely);
+    // Fewer than visits at random would give, however dear a transfer is.
+    let in_turns = by_counts.is_some_and(|n| n < least);
     let mid = by_counts.map_or(likely, |n| n.min(likely));
     let may_exclude = in_turns || (by_counts.is_none() && locked);
     let low = match by_counts.is_none() || in_turns {

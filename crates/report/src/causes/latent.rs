@@ -138,8 +138,8 @@ fn told(
     };
     let to = if later == 0 { line_bytes } else { LATENT_LINE };
     let text = format!(
-        "{object}: {} would share {} falsely {when}: up to {} transfers in this run, from {} returns that were seen. \
-         Align it, and what each thread has of it, to {to} bytes.",
+        "{object}: {} would share {} falsely {when}: up to {} transfers in this run if they go on as in {} \
+         returns that were seen. Align it, and what each thread has of it, to {to} bytes.",
         thread_list(&threads),
         if found.lines == 1 { "a line".into() } else { format!("{} lines", grouped(found.lines as u64)) },
         short(found.visits),

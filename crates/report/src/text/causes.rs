@@ -25,8 +25,7 @@ pub(super) fn write_first(out: &mut String, style: TextStyle, findings: &Finding
 fn write_cause(out: &mut String, style: TextStyle, number: usize, cause: &Cause) -> fmt::Result {
     let title = format!("{number}. {}: {}", printable(&cause.title), weight(cause));
     writeln!(out, "{}", style.bold(&style.wrap(&title, "   ")))?;
-    let caveat = cause.remarks();
-    let seen = format!("   {}. {caveat}", printable(&cause.evidence));
+    let seen = format!("   {}. {}", printable(&cause.evidence), cause.remarks);
     writeln!(out, "{}", style.wrap(seen.trim_end(), "   "))?;
     writeln!(out, "{}", style.wrap(&format!("   → {}", printable(&cause.advice)), "     "))
 }
@@ -50,8 +49,7 @@ pub(super) fn write_others(out: &mut String, style: TextStyle, findings: &Findin
             (true, CauseKind::Transferred) => "Where threads run decides what it costs.",
             _ => cause.cost.advice(),
         };
-        let caveat = cause.remarks();
-        let after: String = [worth, &caveat]
+        let after: String = [worth, &cause.remarks]
             .iter()
             .filter(|text| !text.is_empty())
             .map(|text| format!(" {text}"))
