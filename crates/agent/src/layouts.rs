@@ -544,7 +544,8 @@ variables! {
     /// Addresses of the bytes written in line 0, and of the site of line or block 0.
     tt_written: u64,
     tt_last_sites: u64,
-    /// Address of the stamp of line or block 0: what had been fetched when it was last seen written.
+    /// Address of the stamp of line or block 0: what had been fetched when it was last seen
+    /// written.
     tt_stamps: u64,
     /// Logical id of the thread in each slot of each bank.
     tt_slot_owner: [[u32; SLOT_PLACES]; MAX_BANKS],

@@ -5,8 +5,8 @@ use crate::filter::Filter;
 use crate::grants;
 use crate::layouts::{
     CHAIN_BITS, CHOICE_BITS, Call, CellPlace, Chain, Choice, Chosen, EVENTS_BYTES,
-    FIRST_EVENT_BITS, IDS, LATELY_BITS, MAX_CALLS, MAX_CHOSEN, MAX_PROBES, Probe, SLOTS, ThreadState, WRITER_SHIFT,
-    tt_bank_of, tt_slot_of, tt_slot_owner,
+    FIRST_EVENT_BITS, IDS, LATELY_BITS, MAX_CALLS, MAX_CHOSEN, MAX_PROBES, Probe, SLOTS,
+    ThreadState, WRITER_SHIFT, tt_bank_of, tt_slot_of, tt_slot_owner,
 };
 use crate::lock::{self, Guard, Lock};
 use crate::session;

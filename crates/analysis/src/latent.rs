@@ -3,10 +3,11 @@
 //!
 //! Problem: whether threads' bytes share a line depends on where an allocation happens to begin,
 //! and on the machine: adjacent lines are fetched in pairs by many processors, and some have lines
-//! of 128 bytes. Approach: lay the bytes that each thread is known to use over other lines, and look
-//! whether threads meet there that did not meet before. How often they would is what the thread that
-//! comes less often makes of visits. What is predicted is Predator's idea (Liu et al., PPoPP 2014);
-//! here the uses are known rather than sampled. Pure. Neighbour: `report` finds the uses.
+//! of 128 bytes. Approach: lay the bytes that each thread is known to use over other lines, and
+//! look whether threads meet there that did not meet before. How often they would is what the
+//! thread that comes less often makes of visits. What is predicted is Predator's idea (Liu et al.,
+//! PPoPP 2014); here the uses are known rather than sampled. Pure. Neighbour: `report` finds the
+//! uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -104,7 +105,8 @@ fn is_false(one: &Use, other: &Use) -> bool {
 }
 
 fn pairs(threads: &BTreeSet<u32>) -> Vec<(u32, u32)> {
-    let after = |one: u32| threads.iter().filter(move |other| **other > one).map(move |o| (one, *o));
+    let after =
+        |one: u32| threads.iter().filter(move |other| **other > one).map(move |o| (one, *o));
     threads.iter().flat_map(|one| after(*one)).collect()
 }
 

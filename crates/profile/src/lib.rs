@@ -24,10 +24,10 @@ pub use model::{Counted, Meta, Mode, OwnTime, Parameters, ProcessRow, Profile, T
 pub use note::{Expensive, HeapUnnamed, NotWatched, Note, Unrecorded};
 pub use sampling::{Basis, Detector, Sampling};
 pub use schema::SCHEMA_VERSION;
-pub use tables::reuse::{Gap, GapRow, ReturnRow, ReuseTables};
 pub use tables::pages::{
     AccessRow, NodesSeen, PAGE_BYTES, PAGE_SHIFT, PageRow, PageTables, PageUse, TouchedRow,
 };
+pub use tables::reuse::{Gap, GapRow, ReturnRow, ReuseTables};
 pub use tables::{
     ActivityRow, BlockRow, CallRow, CommRow, EventRow, FieldRow, FlowRow, LineRow, ObjectRow,
     RunningRow, Sampled, SiteRow, SliceRow, ThreadRow,

@@ -7,8 +7,8 @@
 
 use crate::model::{Meta, Mode, Parameters, Profile, Totals};
 use crate::schema::SCHEMA_VERSION;
-use crate::tables::reuse::{Gap, GapRow, ReturnRow, ReuseTables};
 use crate::tables::pages::{AccessRow, NodesSeen, PageRow, PageTables, TouchedRow};
+use crate::tables::reuse::{Gap, GapRow, ReturnRow, ReuseTables};
 use crate::tables::{CommRow, FlowRow, ThreadRow};
 use types::{CommKind, Sharing, ThreadId, ThreadIdentity};
 

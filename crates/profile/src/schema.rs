@@ -524,8 +524,7 @@ pub const TOUCHED: Table = Table {
 pub const GAPS: Table = Table {
     name: "gaps",
     doc: "RAW and WAW events by how much threads had fetched between the write and the event: where \
-          the line can still have been, on the machine of the recording. Empty where that was not \
-          recorded.",
+          the line can still have been, on the machine of the recording.",
     columns: &[
         column("line", ColumnType::U64, "Line of memory, as in events; 0 = not kept."),
         column("object", ColumnType::U32, "What the line was for; 0 = unknown."),
@@ -541,12 +540,11 @@ pub const GAPS: Table = Table {
     ],
 };
 
-/// One row per line and thread whose return was awaited.
+/// One row per line and thread.
 pub const RETURNS: Table = Table {
     name: "returns",
-    doc: "How soon threads come back to lines that they share, from random moments on, in executed \
-          instructions: a sample of lines, ordered by line and thread. Empty where that was not \
-          recorded.",
+    doc: "How soon threads come back to lines that they share, in executed instructions: a sample \
+          of lines, ordered by line and thread.",
     columns: &[
         column("line", ColumnType::U64, "Line of memory, as in events."),
         column("thread", ColumnType::U32, "The thread."),

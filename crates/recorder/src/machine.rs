@@ -73,7 +73,8 @@ impl Machine {
         let (line, xml) = text.split_once('\n')?;
         let mut numbers = line.rsplitn(5, ' ').map(|word| word.parse().ok());
         let line_bytes = numbers.next()??;
-        let [outermost, private, innermost] = [numbers.next()??, numbers.next()??, numbers.next()??];
+        let [outermost, private, innermost] =
+            [numbers.next()??, numbers.next()??, numbers.next()??];
         let caches = [innermost, private, outermost];
         let known = Machine { line_bytes, caches, xml: xml.to_string() };
         (known.first_line(key).trim_end() == line).then_some(known)

@@ -20,8 +20,7 @@ use crate::timeline::{Timeline, activity_rows, join_samples};
 use crate::windowed::{self, Windowed};
 use profile::{
     ActivityRow, CallRow, CommRow, Counted, EventRow, FlowRow, LineRow, Meta, PageTables,
-    Parameters, Profile, ReuseTables, RunningRow, SiteRow, SliceRow,
-    ThreadRow,
+    Parameters, Profile, ReuseTables, RunningRow, SiteRow, SliceRow, ThreadRow,
 };
 use reference::Tally;
 use std::borrow::Cow;

@@ -19,8 +19,8 @@ mod words;
 pub use cost::Cost;
 pub(crate) use cost::share_words;
 pub use expected::Expected;
-pub use latent::LatentSharing;
 pub(crate) use expected::memory_words;
+pub use latent::LatentSharing;
 pub use synchronization::Sync;
 pub(crate) use words::{thread_list, union};
 
@@ -344,8 +344,7 @@ struct Seen {
 impl Seen {
     /// What a group costs. What is expected to happen at once says more than that it hardly did.
     fn cost(&self, kind: CauseKind, group: &Group, costs: &Costs) -> Cost {
-        let least =
-            if kind == CauseKind::FalseSharing { NOTABLE_FALSE } else { NOTABLE_OTHER };
+        let least = if kind == CauseKind::FalseSharing { NOTABLE_FALSE } else { NOTABLE_OTHER };
         let enough_share = self.share >= least;
         let lines = group.events as f64 * self.from_memory.unwrap_or(0.0);
         let moved = group.events - lines as u64;

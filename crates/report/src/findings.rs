@@ -34,8 +34,8 @@ use types::CommMatrix;
 /// and `unrecorded` of `processes`, are codes with data and `text` instead of sentences;
 /// `evidence`; the sharing of inferred events is not known instead of true. 5: rates for each
 /// second are for the program's own time, and `talk.events_per_second` is `null` where that is not
-/// known; phases are parts of the program's progress. 6: `causes` instead of `advice`. 7: `memory`. 8: `causes.cost`
-/// rests on what is expected natively, where that is known; `latent`.
+/// known; phases are parts of the program's progress. 6: `causes` instead of `advice`. 7: `memory`.
+/// 8: `causes.cost` rests on what is expected natively, where that is known; `latent`.
 pub const FINDINGS_VERSION: u32 = 8;
 
 /// Least number of objects that are listed, if there are as many.

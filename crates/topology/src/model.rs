@@ -294,7 +294,8 @@ impl Topology {
             ObjectKind::Cache(level) if o.cache_bytes > 0 => Some(level),
             _ => None,
         };
-        let core_pus = self.objects.iter().find(|o| o.kind == ObjectKind::Core).map_or(1, |o| o.pus);
+        let core_pus =
+            self.objects.iter().find(|o| o.kind == ObjectKind::Core).map_or(1, |o| o.pus);
         let caches = || self.objects.iter().filter_map(|o| level(o).map(|level| (level, o)));
         let innermost = caches().min_by_key(|(level, _)| *level).map_or(0, |(_, o)| o.cache_bytes);
         let private = caches().filter(|(_, o)| o.pus <= core_pus).map(|(_, o)| o.cache_bytes).max();

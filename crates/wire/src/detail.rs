@@ -57,7 +57,9 @@ pub mod kind {
     pub const LATE: u8 = 16;
 }
 
-/// How long after the write an event came, from [`gap::SHIFT`] on in [`Event::kind`]; 0 = not known.
+/// How long after the write an event came, by what caches hold
+/// ([`Header::gap_limits`](crate::session::Header::gap_limits): innermost, private, outermost),
+/// from [`gap::SHIFT`] on in [`Event::kind`]; 0 = not known.
 ///
 /// It is told by what the threads' slow paths have fetched since the writer was last seen to write:
 /// blocks that they came to for the first time since another thread had them. What threads access

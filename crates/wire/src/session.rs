@@ -268,8 +268,7 @@ pub struct Header {
     pub trace_tail: AtomicU64,
 
     // Limits reached, counted rather than fatal.
-    /// Events whose line was given up because there were too many lines (kept by code site). Summed
-    /// by the recorder.
+    /// Events whose line was given up (kept by code site), summed by the recorder.
     pub events_without_line: AtomicU64,
     /// Events of the matrices that are missing from the table of lines and sites.
     pub events_without_site: AtomicU64,
@@ -373,12 +372,9 @@ pub struct Header {
     pub pages: AtomicU32,
     /// Records of the past of pages given out.
     pub past: AtomicU64,
-    /// Accesses that are counted for no page, because another page has the place or no record was
-    /// left.
+    /// Accesses counted for no page: another page has the place, or no record was left.
     pub page_accesses_lost: AtomicU64,
-
-    /// What the innermost cache, the private caches and the largest cache hold, in units of 16 KiB:
-    /// see [`gap`](crate::detail::gap). Written by the recorder before the program starts.
+    /// What caches hold, written by the recorder: see [`gap`](crate::detail::gap).
     pub gap_limits: [AtomicU32; 3],
 }
 

@@ -1,15 +1,15 @@
 //! What transfers cost, and what the fix would give: an estimate, with its range.
 //!
 //! The waiting that is expected natively (`expected`) or, where visits are not known, events × the
-//! latency of a line from another core, against the processor time of the program alone. The latency is what the machine's levels cost, or 100 ns (40 to 200). The program's own
-//! time is sampled processor time, or what is known from windows, or in an exact run its
-//! instructions at 0.25 ns each (0.1 to 0.6) and its transfers. Pure. Neighbour: `causes` asks for
-//! each finding.
+//! latency of a line from another core, against the processor time of the program alone. The
+//! latency is what the machine's levels cost, or 100 ns (40 to 200). The program's own time is
+//! sampled processor time, or what is known from windows, or in an exact run its instructions at
+//! 0.25 ns each (0.1 to 0.6) and its transfers. Pure. Neighbour: `causes` asks for each finding.
 
 use crate::causes::expected::Expected;
 use crate::layouts::Placement;
-use analysis::Price;
 use crate::reliability::FAR_OFF;
+use analysis::Price;
 use profile::{Basis, Mode, Profile};
 use serde::Serialize;
 use statistics::poisson;
@@ -250,11 +250,6 @@ impl Cost {
             (false, "") => "Hardly worth a change.",
             (false, _) => "Its transfers alone are hardly worth a change.",
         }
-    }
-
-    /// The same of what is not there: `would cost about 30 % …`.
-    pub(crate) fn words_if(&self) -> String {
-        self.words().replacen("costs", "would cost", 1)
     }
 
     /// `costs about 30 % of the processor time (estimate: 10 % to 60 %)`.

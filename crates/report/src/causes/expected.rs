@@ -1,16 +1,16 @@
 //! What to expect of a finding when all of its threads run natively at once, and what of it is
 //! memory traffic.
 //!
-//! Problem: recorded threads overlap as they happen to. Approach: how soon each thread comes back to
-//! a line (`returns`) gives its visits, and `analysis::expectation` what they cost. Where threads
-//! ran at the same time often enough, what was counted, divided by that part, bounds it: threads
-//! that keep each other out come in turns, whatever their visits say. Where they did not, the
-//! interval reaches from what was counted to what visits at random would give. Events beyond what
-//! caches hold (`gaps`) are memory traffic. Pure. Neighbour: `cost` has the prices.
+//! Problem: recorded threads overlap as they happen to. Approach: how soon each thread comes back
+//! to a line (`returns`) gives its visits, and `analysis::expectation` what they cost. Where
+//! threads ran at the same time often enough, what was counted, divided by that part, bounds it:
+//! threads that keep each other out come in turns, whatever their visits say. Where they did not,
+//! the interval reaches from what was counted to what visits at random would give. Events beyond
+//! what caches hold (`gaps`) are memory traffic. Pure. Neighbour: `cost` has the prices.
 
 use crate::causes::group::{Class, Group};
 use crate::causes::synchronization::Sync;
-use analysis::{Price, Visitor, expectation};
+use analysis::{Price, Use, Visitor, expectation};
 use profile::{Gap, Profile, ReturnRow};
 use serde::Serialize;
 use statistics::poisson;
@@ -120,6 +120,12 @@ impl<'a> Native<'a> {
         Some([returns, low * EVEN, high].map(|returns| own * returns / seen))
     }
 
+    /// The thread of a use, as one that comes to the line of all of them.
+    pub(super) fn visitor(&self, one: &Use) -> Visitor {
+        let instructions = self.instructions.get(one.thread as usize).copied().unwrap_or(0.0);
+        Visitor { instructions, visits: one.visits, writes: one.writes }
+    }
+
     /// Whether the thread writes to the line, as far as events show.
     pub(super) fn writes(&self, line: u64, thread: u32) -> bool {
         self.writers.get(&line).is_some_and(|writers| writers.contains(&thread))
@@ -180,7 +186,8 @@ impl<'a> Native<'a> {
         for sums in places.filter_map(|place| self.gaps.get(&place)) {
             let of = |gap: Gap| sums.get(&gap).copied().unwrap_or(0);
             beyond += of(Gap::Beyond);
-            known += sums.iter().filter(|(gap, _)| **gap != Gap::Unknown).map(|(_, n)| n).sum::<u64>();
+            known +=
+                sums.iter().filter(|(gap, _)| **gap != Gap::Unknown).map(|(_, n)| n).sum::<u64>();
         }
         (known >= MIN_GAPS).then(|| beyond as f64 / known as f64)
     }

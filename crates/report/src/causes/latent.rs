@@ -9,7 +9,7 @@ use super::cost::{Cost, Costs};
 use super::expected::Native;
 use super::memory::Memory;
 use super::words::thread_list;
-use analysis::{LATENT_LINE, Latent, Use, Variation, latent};
+use analysis::{LATENT_LINE, Latent, Use, Variation, Visitor, expectation, latent};
 use profile::{Profile, ReturnRow};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -45,7 +45,7 @@ pub struct LatentSharing {
     pub transfers: f64,
     /// How often threads were seen to come back to these lines, of which that is an estimate.
     pub returns: u64,
-    /// What it would cost.
+    /// Most that it would cost: fetching lines in pairs costs less than sharing them.
     pub cost: Cost,
     /// All of it in sentences.
     pub text: String,
@@ -71,8 +71,14 @@ pub(super) fn found(
         // One of the offsets stands for all.
         ways.sort_by(|(_, a), (_, b)| b.visits.total_cmp(&a.visits));
         ways.dedup_by_key(|(way, _)| matches!(way, Variation::Later(_)));
-        let name = memory.object(object, uses.first().map(|one| one.start / LATENT_LINE * LATENT_LINE));
-        let told = ways.into_iter().map(|(way, found)| {
+        let name =
+            memory.object(object, uses.first().map(|one| one.start / LATENT_LINE * LATENT_LINE));
+        let told = ways.into_iter().map(|(way, mut found)| {
+            // No more than such a line can serve.
+            let of_them = uses.iter().filter(|one| found.threads.contains(&one.thread));
+            let visitors: Vec<Visitor> = of_them.map(|one| native.visitor(one)).collect();
+            let served = expectation(&visitors, &costs.prices()[0]).transfers;
+            found.visits = found.visits.min(served);
             let cost = costs.of_events(found.visits as u64, None, false);
             told((object, &name), way, &found, returns, cost)
         });
@@ -130,7 +136,9 @@ fn told(
         Variation::Lines(bytes) => (
             bytes,
             0,
-            format!("with lines of {bytes} bytes, or where neighbouring lines are fetched in pairs"),
+            format!(
+                "with lines of {bytes} bytes, or where neighbouring lines are fetched in pairs"
+            ),
         ),
         Variation::Later(bytes) => {
             (LATENT_LINE, bytes, format!("if it began {bytes} bytes later in its line"))
@@ -141,7 +149,11 @@ fn told(
         "{object}: {} would share {} falsely {when}: up to {} transfers in this run if they go on as in {} \
          returns that were seen. Align it, and what each thread has of it, to {to} bytes.",
         thread_list(&threads),
-        if found.lines == 1 { "a line".into() } else { format!("{} lines", grouped(found.lines as u64)) },
+        if found.lines == 1 {
+            "a line".into()
+        } else {
+            format!("{} lines", grouped(found.lines as u64))
+        },
         short(found.visits),
         grouped(returns)
     );
@@ -169,7 +181,12 @@ mod tests {
     /// Two threads, each with a line of its own of a block; the initial thread set both up.
     fn neighbours(returns: u64) -> Profile {
         let mut profile = shared();
-        profile.objects.push(ObjectRow { region: "heap".into(), blocks: 1, bytes: 128, ..ObjectRow::default() });
+        profile.objects.push(ObjectRow {
+            region: "heap".into(),
+            blocks: 1,
+            bytes: 128,
+            ..ObjectRow::default()
+        });
         let first = profile.events[0];
         let event = |k: u32| EventRow {
             line: 0x7000 + 64 * u64::from(k),
@@ -202,7 +219,7 @@ mod tests {
         let causes = |profile: &Profile| crate::causes::causes(profile, None).latent;
         let [one] = &causes(&neighbours(100))[..] else { panic!() };
         assert_eq!((one.line_bytes, one.later, &one.threads[..]), (128, 0, &[1, 2][..]));
-        assert!(one.transfers > 100_000.0 && one.cost.worth && one.returns == 200, "{one:#?}");
+        assert!(one.transfers > 10_000.0 && one.cost.worth && one.returns == 200, "{one:#?}");
         assert!(one.text.contains("T1 and T2 would share a line falsely"), "{}", one.text);
         assert!(causes(&neighbours(2)).is_empty(), "too few");
         assert!(causes(&shared()).is_empty(), "nothing is known of returns");

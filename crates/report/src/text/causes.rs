@@ -72,7 +72,7 @@ pub(super) fn write_latent(out: &mut String, style: TextStyle, findings: &Findin
     }
     heading(out, style, "Would appear elsewhere")?;
     for latent in &findings.latent {
-        let text = format!("  - {} It {}.", printable(&latent.text), latent.cost.words_if());
+        let text = format!("  - {}", printable(&latent.text));
         writeln!(out, "{}", style.wrap(&text, "    "))?;
     }
     Ok(())
