@@ -44,7 +44,13 @@ function arrange(data: Data, store: Store): HTMLElement[] {
     el('div', { class: 'column' }, ...cards.filter((c) => c !== null))
   const drawing = placement ? machine(data, placement, store) : null
   const across = [timeline(data, store), lines(data, store)]
-  const first = [changes(findings.changes), causes(data, store), latent(data), memory(data, store), objects(data, store)]
+  const first = [
+    changes(findings.changes),
+    causes(data, store),
+    latent(data),
+    memory(data, store),
+    objects(data, store),
+  ]
   const large = placement !== null && placement.pus.length > LARGE_MACHINE
   const cards = [
     ...first,

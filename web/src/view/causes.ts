@@ -42,10 +42,7 @@ function entry(data: Data, cause: Cause, open: boolean, store: Store): HTMLEleme
     el('b', {}, cause.title),
     ` ${percent(cause.share)} of the transfers; ${costs(cause.cost)}`,
   )
-  const parts: Node[] = [
-    el('p', {}, `${cause.evidence}. ${cause.remarks}`),
-    el('p', { class: 'change' }, cause.advice),
-  ]
+  const parts: Node[] = [el('p', {}, `${cause.evidence}. ${cause.remarks}`), el('p', { class: 'change' }, cause.advice)]
   const rank = data.findings.objects?.list.findIndex((object) => object.row === cause.object_row) ?? -1
   if (rank >= 0) {
     const button = el('button', { type: 'button', class: 'chip' }, 'Show its bytes')
