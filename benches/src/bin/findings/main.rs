@@ -183,21 +183,13 @@ fn one(
         }
     }
     let predicted = judged.as_ref().and_then(|judged| predicted(judged, &before));
-    let mut found = Vec::new();
-    let says = |causes: &[Value]| match judge(causes) {
-        Some(judged) => judged.rank.is_some() && judged.object && judged.worth,
-        None => !advised(causes).is_empty(),
-    };
-    for (load, wanted) in [(0, options.recordings > 1), (options.load, options.load > 0)] {
-        if wanted {
-            let _busy = Load::new(load)?;
-            let mut times = 0;
-            for _ in 0..options.recordings {
-                times += usize::from(says(&report(&broken, options.part)?));
-            }
-            found.push((times, options.recordings));
-        }
-    }
+    let found = found_in(options, || {
+        let causes = report(&broken, options.part)?;
+        Ok(match judge(&causes) {
+            Some(judged) => judged.rank.is_some() && judged.object && judged.worth,
+            None => !advised(&causes).is_empty(),
+        })
+    })?;
     let mut too_much = if program.expected.is_none() { advised(&before) } else { Vec::new() };
     if let Some(fixed) = &fixed {
         too_much.extend(advised(&report(fixed, part)?));
@@ -207,6 +199,25 @@ fn one(
         _ => None,
     };
     Ok(Ok(Row { judged, too_much, gain, predicted, found }))
+}
+
+/// In how many recordings something is said: with nothing beside them, and with other load.
+fn found_in(
+    options: &Options,
+    says: impl Fn() -> anyhow::Result<bool>,
+) -> anyhow::Result<Vec<(usize, usize)>> {
+    let mut found = Vec::new();
+    for (load, wanted) in [(0, options.recordings > 1), (options.load, options.load > 0)] {
+        if wanted {
+            let _busy = Load::new(load)?;
+            let mut times = 0;
+            for _ in 0..options.recordings {
+                times += usize::from(says()?);
+            }
+            found.push((times, options.recordings));
+        }
+    }
+    Ok(found)
 }
 
 /// What the report says that mending the flaw gives.
