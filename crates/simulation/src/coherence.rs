@@ -260,10 +260,11 @@ impl<'m> Caches<'m> {
             return;
         }
         // The last domain that the directory is sure to have beside this line.
-        let moved = chain.get(found).is_none_or(|&cache| {
-            machine.caches[cache as usize].filling == Filling::Victim
-        });
-        let mut noted = if moved { None } else { Some(machine.caches[chain[found] as usize].domain) };
+        let moved = chain
+            .get(found)
+            .is_none_or(|&cache| machine.caches[cache as usize].filling == Filling::Victim);
+        let mut noted =
+            if moved { None } else { Some(machine.caches[chain[found] as usize].domain) };
         for k in (0..found.min(chain.len())).rev() {
             let cache = &machine.caches[chain[k] as usize];
             if k == 0 || cache.filling != Filling::Victim {

@@ -223,7 +223,8 @@ mod tests {
         let total = Counts { touched: 100, ..Counts::default() };
         let run = |differ: bool| {
             let mut sets = Sets::new(&machine, 16).unwrap();
-            let served = |hit| Served::at(if hit { Source::Cache(1) } else { Source::Memory }, false);
+            let served =
+                |hit| Served::at(if hit { Source::Cache(1) } else { Source::Memory }, false);
             let (chosen, others): (Vec<u64>, Vec<u64>) = (0..64).partition(|line| sets.has(*line));
             for (k, line) in chosen.into_iter().enumerate() {
                 for n in 0..10 {

@@ -4,8 +4,8 @@
 //! Each block is compressed and carries its length and a checksum. In a block a record says only
 //! what could not be guessed: for each thread and instruction, the next address, the number of
 //! bytes and the next instruction are those that follow from the last ones. What is guessed carries
-//! over from block to block. Neighbours: `guesses.rs` guesses; `stream.rs` is what goes in and comes out; files are the
-//! callers'.
+//! over from block to block. Neighbours: `guesses.rs` guesses; `stream.rs` is what goes in and
+//! comes out; files are the callers'.
 
 use crate::guesses::Guesses;
 use crate::stream::{Access, Stream, StreamError, What};
