@@ -119,7 +119,7 @@ fn trace(
     let all = accesses(&whole)?;
     let limit = format!("ulimit -t {}; exec \"$@\"", options.seconds);
     let limited = [&["sh", "-c", &limit, "sh"][..], &command].concat();
-    let run = passively(threadtalk.record(&profile, &["--trace", "--quiet"], &limited)).run();
+    let run = passively(threadtalk.record(&profile, &["--trace"], &limited)).run();
     let found = simulate(&profile, &["--policy", "scatter"], &MACHINES[..1])?.1;
     let count = found["accesses"].as_f64().context("accesses")?;
     Ok(Traced {
