@@ -44,7 +44,8 @@ pub struct Served {
 }
 
 impl Served {
-    fn at(source: Source, ahead: bool) -> Self {
+    /// From there, and nobody else had to do anything.
+    pub fn at(source: Source, ahead: bool) -> Self {
         Self { source, ahead, invalidated: 0, farthest: None }
     }
 }
@@ -258,6 +259,12 @@ impl<'m> Caches<'m> {
             }
             return;
         }
+        // The last domain that the directory is sure to have beside this line.
+        let moved = chain
+            .get(found)
+            .is_none_or(|&cache| machine.caches[cache as usize].filling == Filling::Victim);
+        let mut noted =
+            if moved { None } else { Some(machine.caches[chain[found] as usize].domain) };
         for k in (0..found.min(chain.len())).rev() {
             let cache = &machine.caches[chain[k] as usize];
             if k == 0 || cache.filling != Filling::Victim {
@@ -269,19 +276,27 @@ impl<'m> Caches<'m> {
                     (_, true) => flags & SOLE,
                     (_, false) => 0,
                 };
-                self.insert(chain[k], line, kept);
+                self.insert_in(chain[k], line, kept, noted == Some(cache.domain));
+                noted = Some(cache.domain);
             }
         }
     }
 
     fn insert(&mut self, cache: u32, line: u64, flags: u64) {
-        let domain = self.machine.caches[cache as usize].domain as u16;
-        let entry = self
-            .directory
-            .entry(line)
-            .or_insert_with(|| Entry { owner: NOBODY, ..Entry::default() });
-        if !entry.holders.contains(&domain) {
-            entry.holders.push(domain);
+        self.insert_in(cache, line, flags, false);
+    }
+
+    /// The same; `is_noted` where the directory knows the domain to have the line.
+    fn insert_in(&mut self, cache: u32, line: u64, flags: u64, is_noted: bool) {
+        if !is_noted {
+            let domain = self.machine.caches[cache as usize].domain as u16;
+            let entry = self
+                .directory
+                .entry(line)
+                .or_insert_with(|| Entry { owner: NOBODY, ..Entry::default() });
+            if !entry.holders.contains(&domain) {
+                entry.holders.push(domain);
+            }
         }
         if let Some(evicted) = self.caches[cache as usize].insert(line, flags) {
             self.evict(cache, evicted);
@@ -337,7 +352,8 @@ impl<'m> Caches<'m> {
         let machine = self.machine;
         let domain = machine.caches[cache as usize].domain;
         let caches = &machine.domains[domain as usize].caches;
-        if caches.iter().any(|&other| self.caches[other as usize].find(line).is_some()) {
+        let others = caches.iter().filter(|other| **other != cache);
+        if others.into_iter().any(|&other| self.caches[other as usize].find(line).is_some()) {
             return false;
         }
         let Some(entry) = self.directory.get_mut(&line) else { return false };

@@ -10,12 +10,13 @@
 //! | `run.rs` | several machines and plans at once |
 //! | `interleave.rs` | which thread is next |
 //! | `system.rs` | one step on one machine |
+//! | `sets.rs` | a part of the sets that stands for all |
 //! | `machine.rs`, `family.rs` | the machine: its description, and the figures that complete it |
 //! | `cache.rs`, `coherence.rs` | sets with LRU; the directory, and lines from cache to cache |
 //! | `prefetch.rs`, `pages.rs`, `interconnect.rs` | lines fetched ahead; where pages lie; controllers and links |
 //! | `text.rs` | traces of other tools |
 //! | `usage.rs` | what plans are made from |
-//! | `trace.rs` | a stream in a file |
+//! | `trace.rs`, `guesses.rs` | a stream in a file |
 //! | `core.rs`, `energy.rs`, `counts.rs` | time, energy, results |
 //!
 //! Neighbours: `topology` describes machines, `placement` makes plans, `recorder` has the engine's
@@ -27,6 +28,7 @@ mod core;
 mod counts;
 mod energy;
 mod family;
+mod guesses;
 mod interconnect;
 mod interleave;
 mod machine;
@@ -34,6 +36,7 @@ mod pages;
 mod prefetch;
 mod prepare;
 mod run;
+mod sets;
 mod stream;
 mod system;
 mod text;
@@ -45,6 +48,7 @@ pub use family::{EnergyFigures, Family, Filling, Protocol};
 pub use machine::{CacheSpec, Machine, MachineError, PuSpec};
 pub use pages::{Pages, Rule};
 pub use run::{ASSUMED_INSTRUCTIONS, Job, Options, Outcome, RunError, simulate};
+pub use sets::Margins;
 pub use stream::{Access, Stream, StreamError, ThreadFacts, What};
 pub use text::read_text;
 pub use trace::{TRACE_VERSION, TraceEnd, TraceReader, TraceWriter, TracedThread, is_trace};

@@ -9,6 +9,7 @@ use crate::interleave::Interleaving;
 use crate::machine::{Machine, gcd};
 use crate::pages::Pages;
 use crate::prepare::{Batch, MIN_LINE_BYTES, Preparation};
+use crate::sets::Margins;
 use crate::stream::{Stream, StreamError, ThreadFacts, What};
 use crate::system::System;
 use std::collections::BTreeMap;
@@ -30,11 +31,13 @@ pub struct Options {
     pub prefetch: bool,
     /// Addresses are translated.
     pub tlb: bool,
+    /// One set of the caches in so many stands for all; `None`: all are simulated.
+    pub sample_sets: Option<u64>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { prefetch: true, tlb: true }
+        Self { prefetch: true, tlb: true, sample_sets: None }
     }
 }
 
@@ -88,6 +91,8 @@ pub struct Outcome {
     /// Accesses that a thread repeated while it waited for another one, by thread: they are not in
     /// `threads`.
     pub waiting: Vec<u64>,
+    /// How far the counts may be off, where not all sets were simulated.
+    pub margins: Option<Margins>,
 }
 
 /// Runs a stream through all jobs. `facts` are what is known of threads; those that are not in it
@@ -239,7 +244,11 @@ fn outcome(job: &Job<'_>, system: System<'_>) -> Outcome {
     cores.dedup();
     let loads: Vec<Load> = links.iter().map(|link| link.2).collect();
     let written = system.written.iter().sum();
+    let longest = system.threads.iter().map(|thread| &thread.counts);
+    let longest = longest.max_by(|a, b| a.time_ns.total_cmp(&b.time_ns));
+    let stalled = longest.map_or(0.0, |counts| counts.stalled_ns);
     Outcome {
+        margins: system.sets.as_ref().map(|sets| sets.margins(&total, stalled)),
         energy: energy::of_run(job.machine, &total, written, &loads, cores.len()),
         threads: system.threads.into_iter().map(|thread| thread.counts).collect(),
         total,

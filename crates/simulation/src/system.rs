@@ -12,6 +12,7 @@ use crate::pages::Pages;
 use crate::prefetch::Prefetcher;
 use crate::prepare::Step;
 use crate::run::Options;
+use crate::sets::Sets;
 use rustc_hash::FxHashMap;
 
 /// Lines in flight that are remembered; beyond, those that are there are forgotten.
@@ -56,6 +57,8 @@ pub struct System<'m> {
     distances: FxHashMap<(u32, u32), (usize, f64)>,
     flying: FxHashMap<u64, f64>,
     wanted: Vec<(u64, usize)>,
+    /// Which sets stand for all, where not all are simulated.
+    pub sets: Option<Sets>,
 }
 
 impl<'m> System<'m> {
@@ -102,6 +105,7 @@ impl<'m> System<'m> {
             distances: FxHashMap::default(),
             flying: FxHashMap::default(),
             wanted: Vec::new(),
+            sets: options.sample_sets.and_then(|divisor| Sets::new(machine, divisor)),
         }
     }
 
@@ -145,12 +149,21 @@ impl<'m> System<'m> {
         let prefetches = self.options.prefetch;
         let core = self.machine.pus[pu].core as usize;
         let regular = self.prefetchers[core].regular(step.site, step.line);
-        let served = self.caches.access(pu, step.line, writes);
+        let sets = self.sets.as_mut();
+        let estimate = sets.and_then(|sets| sets.estimate(step.line, step.thread, step.site));
+        let served = match estimate {
+            Some(served) => served,
+            None => self.caches.access(pu, step.line, writes),
+        };
         let inner = self.machine.caches[self.machine.pus[pu].chain[0] as usize].level;
+        let mut ns = 0.0;
         if served.source != Source::Cache(inner) || served.ahead || served.invalidated > 0 {
-            self.serve(thread, step, regular, &served);
+            ns = self.serve(thread, step, regular, &served);
         } else {
             self.threads[thread].counts.hits[usize::from(inner).min(LEVELS - 1)] += 1;
+        }
+        if self.sets.is_some() && estimate.is_none() {
+            self.note_sample(thread, step, served, ns);
         }
         for &domain in &self.machine.pus[pu].domains {
             self.user[domain as usize] = thread as u32;
@@ -162,6 +175,16 @@ impl<'m> System<'m> {
             self.fetch_ahead(thread, core);
         }
         self.write_back(thread);
+    }
+
+    /// What a simulated step was given is what others will be given.
+    fn note_sample(&mut self, thread: usize, step: &Step, served: Served, ns: f64) {
+        let node = self.machine.pus[self.threads[thread].pu].node;
+        let page = self.machine.page_of(step.line);
+        let is_local = served.source == Source::Memory && self.pages.node(page, node) == node;
+        if let Some(sets) = &mut self.sets {
+            sets.note((step.line, step.thread, step.site), served, is_local, ns);
+        }
     }
 
     fn translate(&mut self, thread: usize, page: u64) {
@@ -176,8 +199,8 @@ impl<'m> System<'m> {
     }
 
     /// Counts what served an access that was no plain hit in the innermost cache, and takes its
-    /// time.
-    fn serve(&mut self, thread: usize, step: &Step, regular: bool, served: &Served) {
+    /// time; returns that, ns.
+    fn serve(&mut self, thread: usize, step: &Step, regular: bool, served: &Served) -> f64 {
         let machine = self.machine;
         let (pu, now) = (self.threads[thread].pu, self.threads[thread].clock.now);
         let writes = step.kind.writes();
@@ -212,6 +235,7 @@ impl<'m> System<'m> {
             let running = &mut self.threads[thread];
             running.clock.miss(ns, regular, writes, &running.pace);
         }
+        ns
     }
 
     /// A line from another cache; its time, ns.
@@ -271,7 +295,15 @@ impl<'m> System<'m> {
         let running = &self.threads[thread];
         let (pu, now) = (running.pu, running.clock.now);
         for (line, into) in wanted.drain(..) {
-            let Some(source) = self.caches.fetch_ahead(pu, line, into) else { continue };
+            let is_whole = self.sets.as_ref().is_none_or(|sets| sets.has(line));
+            let source = match &self.sets {
+                Some(sets) if !is_whole => sets.fetched[core],
+                _ => self.caches.fetch_ahead(pu, line, into),
+            };
+            if let Some(sets) = self.sets.as_mut().filter(|_| is_whole) {
+                sets.fetched[core] = source;
+            }
+            let Some(source) = source else { continue };
             let spec = &machine.pus[pu];
             let ns = match source {
                 Source::Cache(level) => {
@@ -288,7 +320,9 @@ impl<'m> System<'m> {
                 }
             };
             self.threads[thread].counts.ahead += 1;
-            self.flying.insert(line, now + ns);
+            if is_whole {
+                self.flying.insert(line, now + ns);
+            }
         }
         self.wanted = wanted;
         if self.flying.len() > MAX_FLYING {
@@ -302,9 +336,12 @@ impl<'m> System<'m> {
         let (now, from) = (running.clock.now, self.machine.pus[running.pu].node);
         for line in self.caches.take_written() {
             let node = self.pages.node(self.machine.page_of(line), from);
-            self.network.carry(now, from, node);
-            self.network.access_memory(now, node);
-            self.written[node] += 1;
+            let lines = self.sets.as_ref().map_or(1, |sets| sets.weight(line));
+            for _ in 0..lines {
+                self.network.carry(now, from, node);
+                self.network.access_memory(now, node);
+            }
+            self.written[node] += lines;
         }
     }
 }

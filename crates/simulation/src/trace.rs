@@ -4,20 +4,21 @@
 //! Each block is compressed and carries its length and a checksum. In a block a record says only
 //! what could not be guessed: for each thread and instruction, the next address, the number of
 //! bytes and the next instruction are those that follow from the last ones. What is guessed carries
-//! over from block to block. Neighbours: `stream.rs` is what goes in and comes out; files are the
-//! callers'.
+//! over from block to block. Neighbours: `guesses.rs` guesses; `stream.rs` is what goes in and
+//! comes out; files are the callers'.
 
+use crate::guesses::Guesses;
 use crate::stream::{Access, Stream, StreamError, What};
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
-use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 /// Version of the format.
 pub const TRACE_VERSION: u32 = 1;
 const MAGIC: &[u8; 8] = b"TTTRACE\n";
+
 /// Whether a file that begins like this is meant to be a trace.
 pub fn is_trace(beginning: &[u8]) -> bool {
     beginning.starts_with(&MAGIC[..MAGIC.len().min(beginning.len())])
@@ -31,6 +32,8 @@ const MAX_BLOCK_BYTES: u32 = 1 << 22;
 const HEAD_BYTES: u64 = 12;
 /// Length and checksum before each block.
 const BLOCK_HEAD_BYTES: u64 = 8;
+/// Threads of a trace, at most: their numbers take 16 bits.
+const MAX_THREADS: u32 = (1 << 16) - 1;
 /// Most bytes of the end.
 const MAX_END_BYTES: u64 = 1 << 30;
 
@@ -80,44 +83,6 @@ pub struct TraceEnd {
     pub threads: Vec<TracedThread>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Guess {
-    address: u64,
-    step: u64,
-    bytes: u64,
-    next_site: u32,
-}
-
-/// What follows from the records so far.
-#[derive(Debug, Default)]
-struct Guesses {
-    thread: u32,
-    last_site: FxHashMap<u32, u32>,
-    sites: FxHashMap<(u32, u32), Guess>,
-}
-
-impl Guesses {
-    fn site(&self, thread: u32) -> u32 {
-        let last = self.last_site.get(&thread).copied().unwrap_or(0);
-        self.sites.get(&(thread, last)).map_or(0, |guess| guess.next_site)
-    }
-
-    fn of(&self, thread: u32, site: u32) -> Guess {
-        self.sites.get(&(thread, site)).copied().unwrap_or_default()
-    }
-
-    fn note(&mut self, access: &Access) {
-        let Access { thread, site, .. } = *access;
-        self.thread = thread;
-        if let Some(last) = self.last_site.insert(thread, site) {
-            self.sites.entry((thread, last)).or_default().next_site = site;
-        }
-        let guess = self.sites.entry((thread, site)).or_default();
-        guess.step = access.address.wrapping_sub(guess.address);
-        (guess.address, guess.bytes) = (access.address, access.bytes);
-    }
-}
-
 /// Writes a trace.
 pub struct TraceWriter<W> {
     to: W,
@@ -162,11 +127,13 @@ impl<W: Write + Seek> TraceWriter<W> {
             What::Write => 1,
             What::Forget => 2,
         };
-        let expected = self.guesses.site(thread);
-        let guess = self.guesses.of(thread, site);
+        let expected = self.guesses.expected(thread);
+        let expects_site = self.guesses.get(thread, expected).site == site;
+        let guessed = if expects_site { expected } else { self.guesses.number(thread, site) };
+        let guess = self.guesses.get(thread, guessed);
         let next = guess.address.wrapping_add(guess.step);
         tag |= if thread == self.guesses.thread { SAME_THREAD } else { 0 };
-        tag |= if site == expected { SAME_SITE } else { 0 };
+        tag |= if expects_site { SAME_SITE } else { 0 };
         tag |= if address == next { SAME_ADDRESS } else { 0 };
         tag |= if bytes == guess.bytes { SAME_BYTES } else { 0 };
         self.block.push(tag);
@@ -183,7 +150,7 @@ impl<W: Write + Seek> TraceWriter<W> {
         if tag & SAME_BYTES == 0 {
             number(&mut self.block, bytes);
         }
-        self.guesses.note(access);
+        self.guesses.note(access, guessed);
     }
 
     fn flush(&mut self) {
@@ -332,11 +299,15 @@ impl<R: Read + Seek> TraceReader<R> {
             0 => u32::try_from(take_number(bytes)?).ok()?,
             _ => self.guesses.thread,
         };
-        let site = match tag & SAME_SITE {
-            0 => u32::try_from(take_number(bytes)?).ok()?,
-            _ => self.guesses.site(thread),
-        };
-        let guess = self.guesses.of(thread, site);
+        if thread >= MAX_THREADS {
+            return None;
+        }
+        let mut guessed = self.guesses.expected(thread);
+        if tag & SAME_SITE == 0 {
+            let site = u32::try_from(take_number(bytes)?).ok()?;
+            guessed = self.guesses.number(thread, site);
+        }
+        let guess = self.guesses.get(thread, guessed);
         let address = match tag & SAME_ADDRESS {
             0 => {
                 let zigzag = take_number(bytes)?;
@@ -346,8 +317,8 @@ impl<R: Read + Seek> TraceReader<R> {
             _ => guess.address.wrapping_add(guess.step),
         };
         let count = if tag & SAME_BYTES == 0 { take_number(bytes)? } else { guess.bytes };
-        let access = Access { thread, what, address, bytes: count, site };
-        self.guesses.note(&access);
+        let access = Access { thread, what, address, bytes: count, site: guess.site };
+        self.guesses.note(&access, guessed);
         Some(access)
     }
 }

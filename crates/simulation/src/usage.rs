@@ -12,12 +12,20 @@ use types::{CommMatrix, ThreadId};
 
 const PAGE_SHIFT: u32 = crate::prepare::PAGE_SHIFT;
 const NOBODY: u32 = u32::MAX;
+/// Lines and pages that are found without a search, if they were asked for lately.
+const RECENT: usize = 1 << 12;
 
 #[derive(Clone, Debug)]
 struct Line {
     writer: u32,
     /// Who has read it since.
     readers: SmallVec<[u16; 4]>,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self { writer: NOBODY, readers: SmallVec::new() }
+    }
 }
 
 #[derive(Debug)]
@@ -31,10 +39,13 @@ struct PageUsage {
 #[derive(Debug)]
 pub struct Usage {
     line_shift: u32,
-    lines: FxHashMap<u64, Line>,
+    lines: Vec<Line>,
+    /// Where in the list a line is; and those asked for lately, by their last bits.
+    numbers: FxHashMap<u64, u32>,
+    recent: Vec<(u64, u32)>,
     pages: Vec<PageUsage>,
     known: FxHashMap<u64, u32>,
-    last: (u64, u32),
+    recent_pages: Vec<(u64, u32)>,
     /// Events from the thread that wrote a line to the one that took it.
     pub matrix: CommMatrix,
     /// Accesses of each thread.
@@ -48,13 +59,15 @@ impl Usage {
     /// # Errors
     /// When the stream cannot be read.
     pub fn of(stream: &mut dyn Stream, line_bytes: u64) -> Result<Self, StreamError> {
-        let (lines, pages, known, accesses, events) = Default::default();
+        let (lines, numbers, pages, known, accesses, events) = Default::default();
         let mut usage = Self {
             line_shift: line_bytes.trailing_zeros(),
             lines,
+            numbers,
+            recent: vec![(u64::MAX, 0); RECENT],
             pages,
             known,
-            last: (u64::MAX, 0),
+            recent_pages: vec![(u64::MAX, 0); RECENT],
             matrix: CommMatrix::new(0),
             accesses,
             events,
@@ -69,7 +82,7 @@ impl Usage {
         for ((from, to), count) in events {
             usage.matrix.add(ThreadId(from), ThreadId(to), count);
         }
-        usage.lines = FxHashMap::default();
+        (usage.lines, usage.numbers) = Default::default();
         Ok(usage)
     }
 
@@ -97,12 +110,13 @@ impl Usage {
         let lines = access.address >> self.line_shift..=last >> self.line_shift;
         if access.what == What::Forget {
             // Only what lies wholly in it; a range of gigabytes has few lines that are known.
-            if lines.clone().count() > self.lines.len() {
-                self.lines.retain(|line, _| !lines.contains(line));
+            let known = &mut self.lines;
+            let mut renew = |number: u32| known[number as usize] = Line::default();
+            if lines.end() - lines.start() >= self.numbers.len() as u64 {
+                let numbers = self.numbers.iter().filter(|(line, _)| lines.contains(line));
+                numbers.for_each(|(_, number)| renew(*number));
             } else {
-                lines.for_each(|line| {
-                    self.lines.remove(&line);
-                });
+                lines.filter_map(|line| self.numbers.get(&line)).for_each(|number| renew(*number));
             }
             return;
         }
@@ -119,8 +133,16 @@ impl Usage {
     }
 
     fn line(&mut self, t: u32, number: u64, writes: bool) {
-        let line = (self.lines.entry(number))
-            .or_insert_with(|| Line { writer: NOBODY, readers: SmallVec::new() });
+        let recent = &mut self.recent[number as usize % RECENT];
+        if recent.0 != number {
+            let lines = &mut self.lines;
+            let at = *self.numbers.entry(number).or_insert_with(|| {
+                lines.push(Line::default());
+                lines.len() as u32 - 1
+            });
+            *recent = (number, at);
+        }
+        let line = &mut self.lines[recent.1 as usize];
         let foreign = line.writer != t && line.writer != NOBODY;
         let event = match writes {
             true => foreign,
@@ -138,17 +160,16 @@ impl Usage {
     }
 
     fn page(&mut self, t: u32, number: u64) {
-        let at = if self.last.0 == number {
-            self.last.1
-        } else {
+        let recent = &mut self.recent_pages[number as usize % RECENT];
+        if recent.0 != number {
             let pages = &mut self.pages;
-            *self.known.entry(number).or_insert_with(|| {
+            let at = *self.known.entry(number).or_insert_with(|| {
                 pages.push(PageUsage { number, first: t, accesses: SmallVec::new() });
                 pages.len() as u32 - 1
-            })
-        };
-        self.last = (number, at);
-        let accesses = &mut self.pages[at as usize].accesses;
+            });
+            *recent = (number, at);
+        }
+        let accesses = &mut self.pages[recent.1 as usize].accesses;
         match accesses.iter_mut().find(|(thread, _)| *thread == t) {
             Some((_, count)) => *count += 1,
             None => accesses.push((t, 1)),

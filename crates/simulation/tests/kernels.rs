@@ -15,7 +15,7 @@ const L2_LINES: u64 = 128;
 const L3_LINES: u64 = 1024;
 const LINE: u64 = 64;
 
-const PLAIN: Options = Options { prefetch: false, tlb: false };
+const PLAIN: Options = Options { prefetch: false, tlb: false, sample_sets: None };
 
 fn machine() -> Machine {
     Machine::new(&Topology::from_synthetic(MACHINE).unwrap(), "it").unwrap()
@@ -218,7 +218,7 @@ fn prefetching_hides_streams_but_not_chances() {
         let n = 20_000u64;
         let read = (0..n).map(|k| access(0, What::Read, k * stride % (n * 64)));
         let job = Job { machine: &machine, pus: vec![0], pages: Pages::by(Rule::FirstTouch) };
-        let options = Options { prefetch, tlb: false };
+        let options = Options { prefetch, tlb: false, sample_sets: None };
         simulate(&mut read.into_iter(), &[], &[job], options, 1).unwrap().remove(0).total
     };
     let (with, without) = (run(64, true), run(64, false));
@@ -314,4 +314,72 @@ fn a_damaged_stream_is_an_error() {
     let machine = machine();
     let job = Job { machine: &machine, pus: vec![0], pages: Pages::by(Rule::FirstTouch) };
     assert!(simulate(&mut Broken, &[], &[job], PLAIN, 1).is_err());
+}
+
+/// Hits by level, lines from other caches and from memory, in all.
+fn shares(counts: &Counts) -> [f64; 5] {
+    let [one, two, three, memory] = hits(counts);
+    [one, two, three, counts.transferred(), memory].map(|n| n as f64 / counts.touched as f64)
+}
+
+#[test]
+fn a_part_of_the_sets_stands_for_all() {
+    // 64 classes; two threads with streams, and a region of 200 KiB that both access by chance.
+    let spec =
+        "pack:2 numa:1(memory=1GiB) l3:1(size=1MiB) core:2 l2:1(size=64KiB) l1d:1(size=32KiB) pu:1";
+    let machine = Machine::new(&Topology::from_synthetic(spec).unwrap(), "it").unwrap();
+    let mut state = 7u64;
+    let mut random = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        state >> 33
+    };
+    let mut accesses = Vec::new();
+    for k in 0..200_000u64 {
+        let thread = (k % 2) as u32;
+        let own = (1 + k % 2) << 32;
+        let random = (1 << 40) + random() % 200_000 / 8 * 8;
+        let what = if k % 7 == 0 { What::Write } else { What::Read };
+        accesses.push(Access { site: 1, ..access(thread, What::Read, own + k / 2 * 8) });
+        accesses.push(Access { site: 2, ..access(thread, what, random) });
+    }
+    let run = |sample_sets| {
+        let job = Job { machine: &machine, pus: vec![0, 2], pages: Pages::by(Rule::FirstTouch) };
+        let options = Options { prefetch: true, tlb: false, sample_sets };
+        let mut stream = accesses.iter().copied();
+        simulate(&mut stream, &[], &[job], options, 1).unwrap().remove(0)
+    };
+    let (all, part) = (run(None), run(Some(16)));
+    assert!(all.margins.is_none());
+    let margins = part.margins.clone().expect("a part only");
+    assert_eq!((margins.classes, margins.of), (4, 64));
+    assert!(margins.estimated > 0.5, "{margins:?}");
+    for (all, part) in shares(&all.total).into_iter().zip(shares(&part.total)) {
+        assert!((all - part).abs() < 0.01, "{all} {part}");
+    }
+    let off = |part: u64, all: u64| part.abs_diff(all) as f64;
+    assert!(margins.transfers > 0.0);
+    // An interval at 95 % misses one truth in twenty: never by much.
+    let (a, b) = (part.total.transferred(), all.total.transferred());
+    assert!(off(a, b) <= 2.0 * margins.transfers, "{a} {b} {margins:?}");
+    let slower = part.total.time_ns / all.total.time_ns;
+    assert!((0.95..1.05).contains(&slower), "{slower}");
+    // Nothing is lost: every line came from somewhere.
+    assert_eq!(part.total.touched, all.total.touched);
+    let found = part.total.hits.iter().sum::<u64>() + part.total.transferred();
+    assert_eq!(found + part.total.from_memory(), part.total.touched);
+}
+
+#[test]
+fn a_lock_in_a_set_that_is_not_simulated_moves_all_the_same() {
+    let spec = "pack:2 numa:1(memory=1GiB) core:2 l1d:1(size=32KiB) pu:1";
+    let machine = Machine::new(&Topology::from_synthetic(spec).unwrap(), "it").unwrap();
+    // Wherever the line is.
+    for line in 0..64 {
+        let turns = (0..1000).map(|k| access((k % 2) as u32, What::Write, line * LINE));
+        let job = Job { machine: &machine, pus: vec![0, 2], pages: Pages::by(Rule::FirstTouch) };
+        let options = Options { sample_sets: Some(16), ..PLAIN };
+        let facts = vec![ThreadFacts { instructions_per_access: Some(1000.0) }; 2];
+        let found = simulate(&mut turns.into_iter(), &facts, &[job], options, 1).unwrap().remove(0);
+        assert_eq!(found.total.transferred() + found.total.from_memory(), 1000, "{line}");
+    }
 }

@@ -106,3 +106,54 @@ fn what_cannot_be_simulated_is_refused() {
     let said = on(MACHINE, &[]).expect_code(125).stderr_text();
     assert!(said.contains("is no trace"), "{said}");
 }
+
+#[test]
+fn a_part_of_the_sets_has_intervals_and_loses_no_access() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let profile = scratch.join("pairs.tt");
+    let command = pairs();
+    let command: Vec<&str> = command.iter().map(String::as_str).collect();
+    threadtalk.record(&profile, &["--trace"], &command).run().expect_code(0);
+    let simulate = |more: &[&str]| {
+        let run = threadtalk.verb("simulate").arg(&profile).args(["--on", MACHINE]).args(more);
+        run.run().expect_code(0).stdout_text()
+    };
+    let json = |more: &[&str]| -> Value { serde_json::from_str(&simulate(more)).unwrap() };
+    let one = ["--policy", "distance", "--json"];
+    let all = json(&one);
+    let part = json(&[&one[..], &["--sample-sets", "1/16"]].concat());
+    let (all, part) = (scenario(&all, "distance"), scenario(&part, "distance"));
+    assert!(all["margins"].is_null());
+    assert_eq!((&part["margins"]["sets"], &part["margins"]["of_sets"]), (&4.into(), &64.into()));
+    assert_eq!(part["total"]["accesses"], all["total"]["accesses"]);
+    assert_eq!(part["total"]["lines"], all["total"]["lines"]);
+    assert_eq!(part["predicted_ns"], all["predicted_ns"]);
+    let text = simulate(&["--sample-sets", "1/16"]);
+    assert!(text.contains(" ± ") && text.contains("4 in 64 sets"), "{text}");
+    let wrong = threadtalk.verb("simulate").arg(&profile).args(["--sample-sets", "16"]).run();
+    assert!(wrong.stderr_text().contains("write a part like 1/16"));
+}
+
+#[test]
+fn place_simulates_its_plan_beside_other_policies() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let profile = scratch.join("pairs.tt");
+    let command = pairs();
+    let command: Vec<&str> = command.iter().map(String::as_str).collect();
+    let place = |profile: &std::path::Path| {
+        let run = threadtalk.verb("place").arg(profile).args(["--on", MACHINE]);
+        run.args(["--verify", "simulate"]).run()
+    };
+    threadtalk.record(&profile, &["--trace"], &command).run().expect_code(0);
+    let text = place(&profile).expect_code(0).stdout_text();
+    let (_, table) = text.split_once("simulated").unwrap();
+    let row = |name: &str| table.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
+    let values = |name: &str| row(name).split("first-touch").nth(1).unwrap().to_string();
+    assert_eq!(values("this plan"), values("locality"), "{table}");
+    assert_ne!(values("this plan"), values("distance"), "{table}");
+    assert!(table.contains("predicted"));
+    // Without a trace there is nothing to simulate.
+    std::fs::remove_file(profile.join("trace")).unwrap();
+    let said = place(&profile).expect_code(125).stderr_text();
+    assert!(said.contains("record --trace"), "{said}");
+}

@@ -4,8 +4,8 @@ mod data;
 mod same;
 mod text;
 
-use super::topo;
 use super::tune::worth::hardly_talk;
+use super::{simulate, topo};
 use crate::choice::{CostNames, one_of};
 use crate::kind;
 use crate::output::OUTPUT;
@@ -75,6 +75,10 @@ pub struct Args {
     /// Seed of the solver's random choices; the same seed gives the same plan
     #[arg(long, default_value_t = 0, value_name = "N", hide_short_help = true)]
     seed: u64,
+    /// Simulate the plan beside other policies on the machine, with the accesses of the profile
+    /// ('record --trace'), to see whether the expected costs hold
+    #[arg(long, value_name = "HOW", value_parser = ["simulate"], conflicts_with = "json", hide_short_help = true)]
+    verify: Option<String>,
     /// Print the result as JSON
     #[arg(long, help_heading = OUTPUT)]
     json: bool,
@@ -138,7 +142,19 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     if let Some(path) = args.output.as_ref().filter(|_| !args.json) {
         topo::print(&format!("\nplan written to {}\n", path.display()))?;
     }
+    if args.verify.is_some() {
+        topo::print(&format!("\n{}", verify(&args, machine, plan)?))?;
+    }
     Ok(0)
+}
+
+/// The plan, simulated beside other policies.
+fn verify(args: &Args, machine: Topology, plan: Plan) -> anyhow::Result<String> {
+    let [input] = &args.inputs[..] else {
+        bail!("--verify simulates the accesses of one run; give one profile");
+    };
+    let name = args.on.as_ref().map_or("this machine".into(), |on| format!("'{on}'"));
+    simulate::verify(input, machine, &name, plan)
 }
 
 /// The plan; of several applications, which thread is whose stands in it.

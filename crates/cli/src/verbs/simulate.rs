@@ -8,8 +8,10 @@ mod json;
 mod plans;
 mod source;
 mod text;
+mod verify;
 
 pub use source::{IN_PROFILE, size};
+pub use verify::verify;
 
 use super::topo;
 use crate::choice::one_of;
@@ -60,6 +62,9 @@ pub struct Args {
     /// [default: first-touch]
     #[arg(long, value_name = "POLICY", value_parser = one_of::<DataPolicy>())]
     data: Vec<DataPolicy>,
+    /// Simulate only a part of the caches' sets, which stands for all, like 1/16
+    #[arg(long, value_name = "PART", value_parser = one_in, hide_short_help = true)]
+    sample_sets: Option<u64>,
     /// Simulate without fetching lines ahead
     #[arg(long, hide_short_help = true)]
     no_prefetch: bool,
@@ -95,6 +100,9 @@ pub struct Scenario {
     data: String,
     /// For each thread the index of its PU.
     pus: Vec<usize>,
+    /// What `place` expects the threads' communication to cost: events times the cost of the level
+    /// between them, ns.
+    predicted_ns: f64,
     outcome: Outcome,
 }
 
@@ -120,6 +128,24 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
             Err(code) => return Ok(code),
         },
     };
+    let options =
+        Options { prefetch: !args.no_prefetch, tlb: !args.no_tlb, sample_sets: args.sample_sets };
+    let results = results(&mut source, machines, &wanted, options)?;
+    let text = match args.destination.json {
+        true => format!("{:#}\n", json::json(&results)),
+        false => text::text(&results),
+    };
+    output::print(out, &text)?;
+    Ok(code)
+}
+
+/// Simulates everything that is wanted on all machines.
+fn results(
+    source: &mut source::Source,
+    machines: Vec<OnMachine>,
+    wanted: &plans::Wanted,
+    options: Options,
+) -> anyhow::Result<Results> {
     let waiting = Waiting::new("simulating".into());
     let line_bytes = machines.iter().map(|on| on.machine.line_bytes).min().unwrap_or(64);
     let usage = Usage::of(source.stream()?, line_bytes)?;
@@ -127,7 +153,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     let end = source.end().clone();
     let mut placed = Vec::new();
     for (index, on) in machines.iter().enumerate() {
-        placed.extend(plans::place(&wanted, index, on, &usage, &end)?);
+        placed.extend(plans::place(wanted, index, on, &usage, &end)?);
     }
     let jobs: Vec<Job<'_>> = placed
         .iter()
@@ -137,7 +163,6 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
             pages: placed.pages.clone(),
         })
         .collect();
-    let options = Options { prefetch: !args.no_prefetch, tlb: !args.no_tlb };
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let facts = source::facts(&end, &usage.accesses);
     let outcomes = simulate(source.stream()?, &facts, &jobs, options, processors)?;
@@ -147,19 +172,31 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         machine: placed.machine,
         threads: placed.threads,
         data: placed.data,
+        predicted_ns: plans::predicted(&machines[placed.machine], &usage, &placed.pus),
         pus: placed.pus,
         outcome,
     };
-    let notes = notes(&machines, &end, &facts);
-    let scenarios = placed.into_iter().zip(outcomes).map(scenario).collect();
+    let scenarios: Vec<Scenario> = placed.into_iter().zip(outcomes).map(scenario).collect();
+    let mut notes = notes(&machines, &end, &facts);
+    notes.extend(sampled(&scenarios));
     let accesses = usage.accesses.iter().sum();
-    let results = Results { machines, scenarios, end, accesses, notes };
-    let text = match args.destination.json {
-        true => format!("{:#}\n", json::json(&results)),
-        false => text::text(&results),
-    };
-    output::print(out, &text)?;
-    Ok(code)
+    Ok(Results { machines, scenarios, end, accesses, notes })
+}
+
+/// What a reader should know where only a part of the sets was simulated.
+fn sampled(scenarios: &[Scenario]) -> Option<String> {
+    let margins = scenarios.iter().find_map(|s| s.outcome.margins.as_ref())?;
+    Some(format!(
+        "{} in {} sets of the caches were simulated and stand for all; '±' is half an interval at \
+         95 %.",
+        margins.classes, margins.of
+    ))
+}
+
+/// How often one is taken: 16 for `1/16`; errors are phrases.
+fn one_in(text: &str) -> Result<u64, String> {
+    let divisor = text.strip_prefix("1/").and_then(|n| n.parse::<u64>().ok());
+    divisor.filter(|n| (1..=1 << 20).contains(n)).ok_or_else(|| "write a part like 1/16".into())
 }
 
 fn machines(specs: &[String]) -> anyhow::Result<Vec<OnMachine>> {
@@ -217,4 +254,15 @@ fn notes(
         );
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_one_in_so_many() {
+        assert_eq!(one_in("1/16"), Ok(16));
+        assert!(["16", "1/0", "2/3", "1/x", ""].iter().all(|text| one_in(text).is_err()));
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::{OnMachine, Results, Scenario};
 use serde_json::{Map, Value, json};
-use simulation::{Counts, Load};
+use simulation::{Counts, Load, Margins};
 
 /// Version of the format; a changed meaning raises it.
 const SIMULATION_VERSION: u32 = 1;
@@ -97,7 +97,9 @@ fn scenario(results: &Results, scenario: &Scenario, on: &OnMachine) -> Value {
         "machine": scenario.machine,
         "threads_by": scenario.threads,
         "data_by": scenario.data,
+        "predicted_ns": scenario.predicted_ns,
         "total": counts(&outcome.total, on),
+        "margins": outcome.margins.as_ref().map(|of| margins(of, on)),
         "written_back": outcome.written,
         "controllers": outcome.controllers.iter().map(load).collect::<Vec<_>>(),
         "links": links,
@@ -132,6 +134,17 @@ fn counts(of: &Counts, on: &OnMachine) -> Value {
         "prefetched": of.ahead, "prefetched_from_memory": of.ahead_memory,
          "prefetched_used": of.ahead_used,
         "time_ns": of.time_ns, "stalled_ns": of.stalled_ns, "waited_ns": of.waited_ns,
+    })
+}
+
+/// Half the widths of intervals at 95 %.
+fn margins(of: &Margins, on: &OnMachine) -> Value {
+    let levels = 1..=on.machine.cache_levels();
+    let hits: Map<String, Value> =
+        levels.map(|level| (format!("L{level}"), json!(of.hits[usize::from(level)]))).collect();
+    json!({
+        "sets": of.classes, "of_sets": of.of, "estimated": of.estimated, "hits": hits,
+        "transfers": of.transfers, "local": of.local, "remote": of.remote, "time_ns": of.time_ns,
     })
 }
 

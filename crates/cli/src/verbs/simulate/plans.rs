@@ -70,6 +70,28 @@ impl Wanted {
     }
 }
 
+impl Wanted {
+    /// A plan beside policies, pages at first touch.
+    pub fn beside(name: &str, plan: Plan, policies: &[PolicyKind]) -> Self {
+        let plans = vec![(name.into(), plan)];
+        Self { plans, policies: policies.to_vec(), data: vec![DataPolicy::FirstTouch] }
+    }
+}
+
+/// What `place` expects communication to cost with threads on these PUs, ns: the sum over pairs of
+/// threads of events times the cost of the level between them.
+pub fn predicted(on: &OnMachine, usage: &Usage, pus: &[usize]) -> f64 {
+    let events = usage.matrix.to_dense();
+    let threads = usage.threads();
+    let pairs = (0..threads).flat_map(|a| (0..threads).map(move |b| (a, b)));
+    let cost = |(a, b): (usize, usize)| {
+        let level = on.machine.level_between(pus[a] as u32, pus[b] as u32);
+        let each = on.machine.transfer_ns.get(level).copied().unwrap_or(0.0);
+        events[a * threads + b] as f64 * each
+    };
+    pairs.map(cost).sum()
+}
+
 /// All that is wanted on one machine, for a stream.
 pub fn place(
     wanted: &Wanted,

@@ -2,6 +2,7 @@
 
 use super::{OnMachine, Results, Scenario};
 use crate::said::several;
+use simulation::Margins;
 use std::fmt::Write as _;
 use types::numbers::{duration, fine_percent, grouped, short};
 
@@ -31,7 +32,8 @@ fn machine(out: &mut String, on: &OnMachine, scenarios: &[&Scenario]) {
     let _ = writeln!(out, "\nOn {}: {}", machine.name, on.topology.describe());
     let levels = machine.cache_levels();
     let many_nodes = machine.nodes.len() > 1;
-    let mut head = vec!["threads".to_string(), "data".into(), "time".into(), "energy".into()];
+    let mut head: Vec<String> =
+        ["threads", "data", "predicted", "time", "energy"].map(String::from).into();
     head.extend((1..=levels).map(|level| format!("L{level} hits")));
     head.push("transfers".into());
     head.push(if many_nodes { "local".into() } else { "memory".into() });
@@ -40,18 +42,27 @@ fn machine(out: &mut String, on: &OnMachine, scenarios: &[&Scenario]) {
     }
     let row = |scenario: &&Scenario| {
         let total = &scenario.outcome.total;
-        let share = |count: u64| fine_percent(count as f64 / total.touched.max(1) as f64);
+        let touched = total.touched.max(1) as f64;
+        let margins = scenario.outcome.margins.as_ref();
+        let share = |count: u64, margin: &dyn Fn(&Margins) -> f64| {
+            let share = fine_percent(count as f64 / touched);
+            let half = margins.map(|margins| fine_percent(margin(margins) / touched));
+            half.map_or(share.clone(), |half| format!("{share} ± {half}"))
+        };
+        let time = duration(total.time_ns / 1e9);
+        let half = margins.map(|margins| fine_percent(margins.time_ns / total.time_ns.max(1.0)));
         let mut row = vec![
             super::plans::short_name(&scenario.threads),
             scenario.data.clone(),
-            duration(total.time_ns / 1e9),
+            duration(scenario.predicted_ns / 1e9),
+            half.map_or(time.clone(), |half| format!("{time} ± {half}")),
             joules(scenario.outcome.energy.total()),
         ];
-        row.extend((1..=levels).map(|level| share(total.hits[usize::from(level)])));
-        row.push(share(total.transferred()));
-        row.push(share(total.local));
+        row.extend((1..=levels).map(usize::from).map(|l| share(total.hits[l], &|m| m.hits[l])));
+        row.push(share(total.transferred(), &|m| m.transfers));
+        row.push(share(total.local, &|m| m.local));
         if many_nodes {
-            row.push(share(total.remote()));
+            row.push(share(total.remote(), &|m| m.remote));
         }
         row
     };

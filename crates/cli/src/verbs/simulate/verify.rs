@@ -1,0 +1,33 @@
+//! `place --verify simulate`: the plan beside other policies, simulated on the profile's trace.
+
+use super::plans::Wanted;
+use super::{OnMachine, results, source::Source, text};
+use placement::{Plan, PolicyKind};
+use simulation::{Machine, Options};
+use std::path::Path;
+use topology::Topology;
+
+/// What the plan is compared with.
+const BESIDE: &[PolicyKind] = &[
+    PolicyKind::Compact,
+    PolicyKind::Scatter,
+    PolicyKind::Locality,
+    PolicyKind::BalancedLocality,
+    PolicyKind::LoadBalance,
+    PolicyKind::Distance,
+];
+
+/// Simulates the threads of a plan, and policies, on `topology`; the table, for people. The trace
+/// is the one of the profile at `input`.
+pub fn verify(input: &Path, topology: Topology, name: &str, plan: Plan) -> anyhow::Result<String> {
+    let machine = Machine::new(&topology, name)?;
+    let mut source = Source::open(input)?;
+    let has_data = plan.data.as_ref().is_some_and(|data| !data.stays());
+    let wanted = Wanted::beside("this plan", Plan { data: None, ..plan }, BESIDE);
+    let machines = vec![OnMachine { topology, machine }];
+    let mut results = results(&mut source, machines, &wanted, Options::default())?;
+    if has_data {
+        results.notes.push("Only where the plan puts threads is simulated, not its data.".into());
+    }
+    Ok(text::text(&results))
+}

@@ -1,0 +1,243 @@
+//! A part of the sets stands for all: set sampling.
+//!
+//! All caches of a machine have a multiple of some number of sets. Lines that agree modulo that
+//! number form a *class*: no line of one class ever meets one of another in a set, so that a class
+//! by itself is simulated exactly. Some classes, chosen by a hash, are simulated. A step in another
+//! one is given what the thread's last step of the same instruction in a simulated class was given:
+//! it is counted and takes its time, but no cache is looked at. Instructions that have not reached
+//! a simulated class yet, such as those that only ever access one lock, are simulated wherever
+//! their lines lie.
+//!
+//! The intervals treat the chosen classes as a cluster sample without replacement, with the ratio
+//! of a count to the steps of its class (Cochran, Sampling Techniques, 1977, ch. 6 and 9A), and
+//! Student's t at 95 %. Neighbours: `system.rs` asks for each step, `run.rs` takes the intervals.
+
+use crate::coherence::{Served, Source};
+use crate::counts::{Counts, LEVELS};
+use crate::machine::Machine;
+use rustc_hash::FxHashMap;
+
+/// Classes that are simulated at least: fewer tell nothing about their differences.
+const MIN_CLASSES: u64 = 4;
+
+/// Student's t for a two-sided interval at 95 %, by degrees of freedom from 1.
+const STUDENT: [f64; 15] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+    2.145, 2.131,
+];
+const NORMAL: f64 = 1.96;
+
+/// Where a line was found: a level of caches, another cache, the own node, another node.
+const PLACES: usize = LEVELS + 3;
+const TRANSFER: usize = LEVELS;
+const LOCAL: usize = LEVELS + 1;
+const REMOTE: usize = LEVELS + 2;
+
+/// What a class has seen.
+#[derive(Clone, Debug, Default)]
+struct Class {
+    steps: u64,
+    found: [u64; PLACES],
+    latency_ns: f64,
+}
+
+/// Half the widths of the intervals at 95 %, of the counts of all threads together.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Margins {
+    /// Classes of sets that were simulated.
+    pub classes: u64,
+    /// Of so many.
+    pub of: u64,
+    /// Part of the steps, 0 to 1, that were given what others were given.
+    pub estimated: f64,
+    /// Hits, by level from 1.
+    pub hits: [f64; LEVELS],
+    /// Lines from other caches.
+    pub transfers: f64,
+    /// Lines from the thread's own node.
+    pub local: f64,
+    /// Lines from other nodes.
+    pub remote: f64,
+    /// Simulated time, ns: as far as it follows from what misses take.
+    pub time_ns: f64,
+}
+
+/// Which classes are simulated, and what is known from them.
+#[derive(Clone, Debug)]
+pub struct Sets {
+    /// For each class its number among the chosen ones.
+    chosen: Vec<Option<u32>>,
+    classes: Vec<Class>,
+    /// What the last step of a thread's instruction was given.
+    known: FxHashMap<(u32, u32), Served>,
+    /// By core: where the last line came from that was to be fetched ahead; `None` if it was not.
+    pub fetched: Vec<Option<Source>>,
+    estimated: u64,
+}
+
+/// Number of classes of a machine.
+pub fn classes_of(machine: &Machine) -> u64 {
+    machine.caches.iter().map(|cache| cache.sets).fold(0, crate::machine::gcd).max(1)
+}
+
+/// How many of them are simulated for a part of `1 / divisor`.
+fn chosen_of(classes: u64, divisor: u64) -> u64 {
+    (classes / divisor).max(MIN_CLASSES).min(classes)
+}
+
+impl Sets {
+    /// One set in `divisor` of a machine, at least [`MIN_CLASSES`] classes; `None` if that is all
+    /// of them.
+    pub fn new(machine: &Machine, divisor: u64) -> Option<Self> {
+        let all = classes_of(machine);
+        let count = chosen_of(all, divisor);
+        if count == all {
+            return None;
+        }
+        // By a hash, so that what lies at powers of two is not met more often than by chance.
+        let mut order: Vec<u64> = (0..all).collect();
+        order.sort_unstable_by_key(|class| mix(*class));
+        let mut chosen = vec![None; all as usize];
+        for (number, class) in order[..count as usize].iter().enumerate() {
+            chosen[*class as usize] = Some(number as u32);
+        }
+        let classes = vec![Class::default(); count as usize];
+        let fetched = vec![None; machine.cores];
+        Some(Self { chosen, classes, known: FxHashMap::default(), fetched, estimated: 0 })
+    }
+
+    /// The class of a line among those that are simulated.
+    fn class(&self, line: u64) -> Option<u32> {
+        self.chosen[(line % self.chosen.len() as u64) as usize]
+    }
+
+    /// Whether a line is in a class that is simulated.
+    pub fn has(&self, line: u64) -> bool {
+        self.class(line).is_some()
+    }
+
+    /// Lines that a simulated one stands for.
+    pub fn weight(&self, line: u64) -> u64 {
+        let all = self.chosen.len() as u64;
+        if self.has(line) { all / self.classes.len() as u64 } else { 1 }
+    }
+
+    /// What a step is given whose line is in no simulated class; `None` if it must be simulated.
+    pub fn estimate(&mut self, line: u64, thread: u32, site: u32) -> Option<Served> {
+        if self.has(line) {
+            return None;
+        }
+        let known = self.known.get(&(thread, site)).copied();
+        self.estimated += u64::from(known.is_some());
+        known
+    }
+
+    /// A step was simulated: what it was given, whether by its own node if by memory, and how long
+    /// it took.
+    pub fn note(&mut self, step: (u64, u32, u32), served: Served, is_local: bool, ns: f64) {
+        let (line, thread, site) = step;
+        let Some(number) = self.class(line) else { return };
+        let class = &mut self.classes[number as usize];
+        class.steps += 1;
+        class.latency_ns += ns;
+        class.found[match served.source {
+            Source::Cache(level) => usize::from(level).min(LEVELS - 1),
+            Source::Transfer { .. } => TRANSFER,
+            Source::Memory if is_local => LOCAL,
+            Source::Memory => REMOTE,
+        }] += 1;
+        self.known.insert((thread, site), served);
+    }
+
+    /// The intervals. `stalled_ns` is how long the thread with the longest time has stalled.
+    pub fn margins(&self, total: &Counts, stalled_ns: f64) -> Margins {
+        let estimated = self.estimated as f64;
+        let of = |place: usize| estimated * self.ratio(|class| class.found[place] as f64).1;
+        let mut hits = [0.0; LEVELS];
+        (1..LEVELS).for_each(|level| hits[level] = of(level));
+        let (latency, half) = self.ratio(|class| class.latency_ns);
+        let steps = self.estimated + self.classes.iter().map(|class| class.steps).sum::<u64>();
+        let share = estimated / steps.max(1) as f64;
+        let relative = if latency > 0.0 { half / latency * share } else { 0.0 };
+        Margins {
+            classes: self.classes.len() as u64,
+            of: self.chosen.len() as u64,
+            estimated: estimated / total.touched.max(1) as f64,
+            hits,
+            transfers: of(TRANSFER),
+            local: of(LOCAL),
+            remote: of(REMOTE),
+            time_ns: stalled_ns * relative,
+        }
+    }
+
+    /// The ratio of what `count` gives to steps, and half its interval.
+    fn ratio(&self, count: impl Fn(&Class) -> f64) -> (f64, f64) {
+        let k = self.classes.len() as f64;
+        let steps: f64 = self.classes.iter().map(|class| class.steps as f64).sum();
+        if steps == 0.0 {
+            return (0.0, 0.0);
+        }
+        let ratio = self.classes.iter().map(&count).sum::<f64>() / steps;
+        let residual = |class: &Class| (count(class) - ratio * class.steps as f64).powi(2);
+        let variance = self.classes.iter().map(residual).sum::<f64>() / (k - 1.0);
+        let left = 1.0 - k / self.chosen.len() as f64;
+        let t = STUDENT.get(self.classes.len() - 2).copied().unwrap_or(NORMAL);
+        (ratio, t * (left * variance / k).sqrt() / (steps / k))
+    }
+}
+
+/// The finaliser of MurmurHash3 (Appleby, public domain).
+fn mix(value: u64) -> u64 {
+    let mut h = value ^ 0x9e37_79b9_7f4a_7c15;
+    h = (h ^ h >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    h = (h ^ h >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    h ^ h >> 33
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use topology::Topology;
+
+    fn machine(spec: &str) -> Machine {
+        Machine::new(&Topology::from_synthetic(spec).unwrap(), "it").unwrap()
+    }
+
+    #[test]
+    fn classes_are_what_all_caches_have_in_common() {
+        let spec = "pack:1 numa:1(memory=1GiB) l2:1(size=256KiB) core:2 l1d:1(size=32KiB) pu:1";
+        let machine = machine(spec);
+        assert_eq!(classes_of(&machine), 64);
+        let sets = Sets::new(&machine, 8).unwrap();
+        assert_eq!((sets.classes.len(), (0..64).filter(|line| sets.has(*line)).count()), (8, 8));
+        assert_eq!(sets.weight((0..64).find(|line| sets.has(*line)).unwrap()), 8);
+        assert_eq!(Sets::new(&machine, 1024).unwrap().classes.len(), 4, "never fewer");
+        assert!(Sets::new(&machine, 1).is_none());
+    }
+
+    #[test]
+    fn classes_that_agree_leave_no_doubt_and_others_do() {
+        let spec = "pack:1 numa:1(memory=1GiB) core:2 l1d:1(size=32KiB) pu:1";
+        let machine = machine(spec);
+        let total = Counts { touched: 100, ..Counts::default() };
+        let run = |differ: bool| {
+            let mut sets = Sets::new(&machine, 16).unwrap();
+            let served =
+                |hit| Served::at(if hit { Source::Cache(1) } else { Source::Memory }, false);
+            let (chosen, others): (Vec<u64>, Vec<u64>) = (0..64).partition(|line| sets.has(*line));
+            for (k, line) in chosen.into_iter().enumerate() {
+                for n in 0..10 {
+                    sets.note((line, 0, 1), served(!differ || n % 4 < k), true, 1.0);
+                }
+            }
+            for line in others {
+                assert!(sets.estimate(line, 0, 1).is_some());
+                assert!(sets.estimate(line, 0, 2).is_none(), "an unknown instruction");
+            }
+            sets.margins(&total, 10.0)
+        };
+        assert_eq!(run(false).hits[1], 0.0);
+        assert!(run(true).hits[1] > 1.0 && run(true).local > 1.0);
+    }
+}
