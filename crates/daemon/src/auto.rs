@@ -112,7 +112,7 @@ fn launch_natively(
     let wanted = Wanted::Processes(vec![running.pid() as u32]);
     let (ended, outcome) = thread::scope(|scope| {
         let looking = scope.spawn(|| {
-            block_signals();
+            signals::block_signals();
             look_after(wanted, options, log, None, &|| over.load(Acquire), tell)
         });
         let ended = running.wait(|| ());
@@ -179,16 +179,6 @@ pub fn attach(wanted: Wanted, options: Options, tell: &Tell<'_>) -> Result<Outco
 fn create(path: &PathBuf) -> Result<File, DaemonError> {
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o644).open(path);
     file.map_err(DaemonError::Log)
-}
-
-/// Signals are for the thread that waits for the program.
-fn block_signals() {
-    // SAFETY: all-zero is a valid sigset_t to fill, and the pointers are valid.
-    unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &all, std::ptr::null_mut());
-    }
 }
 
 struct Auto<'a> {

@@ -7,6 +7,7 @@
 use crate::collect::Found;
 use crate::counts::{self, Counts, Side};
 use crate::error::RecorderError;
+use crate::exact::reuse;
 use crate::flows::{self, Flow, Names};
 use crate::objects::{self, Allocated, Objects};
 use crate::page_uses::{self, PageUses};
@@ -14,7 +15,6 @@ use crate::pages::{self, ByPage};
 use crate::paths;
 use crate::places::Places;
 use crate::reference::Traced;
-use crate::exact::reuse;
 use crate::session::{RawModule, RawThread, Session, SessionOptions};
 use crate::timeline::{Timeline, activity_rows, join_samples};
 use crate::windowed::{self, Windowed};

@@ -277,7 +277,7 @@ pub fn signal_name(signal: i32) -> String {
 }
 
 /// Signals are for the thread that waits for the program.
-pub(crate) fn block_signals() {
+pub fn block_signals() {
     // SAFETY: all-zero is a valid sigset_t to fill, and the pointers are valid.
     unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();
