@@ -5,10 +5,10 @@
 #include <complex.h>
 #include <omp.h>
 
-enum { NX = 64, NY = 64, NZ = 64, BLOCK = 16, MOST = 64 };
+enum { NX = 64, NY = 64, NZ = 64, BLOCK = 16, MAX = 64 };
 typedef double complex Complex;
 
-static Complex grid[NZ][NY][NX], waves[NZ][NY][NX], roots[MOST];
+static Complex grid[NZ][NY][NX], waves[NZ][NY][NX], roots[MAX];
 static double decay[NZ][NY][NX];
 
 // A row of n numbers, in place: bits reversed, then butterflies.
@@ -25,7 +25,7 @@ static void transform(Complex *row, int n, int forward) {
     for (int half = 1; half < n; half *= 2)
         for (int i = 0; i < n; i += 2 * half)
             for (int k = 0; k < half; k++) {
-                Complex root = roots[k * (MOST / 2 / half)];
+                Complex root = roots[k * (MAX / 2 / half)];
                 double re = creal(root), im = forward ? cimag(root) : -cimag(root);
                 double a = creal(row[i + half + k]), b = cimag(row[i + half + k]);
                 Complex other = CMPLX(a * re - b * im, a * im + b * re), one = row[i + k];
@@ -35,7 +35,7 @@ static void transform(Complex *row, int n, int forward) {
 
 // Rows of n numbers that lie `stride` apart; BLOCK of them side by side go through the buffer.
 static void transform_block(Complex *first, int n, int stride, int forward) {
-    Complex buffer[BLOCK][MOST];
+    Complex buffer[BLOCK][MAX];
     for (int i = 0; i < n; i++)
         for (int k = 0; k < BLOCK; k++) buffer[k][i] = first[i * stride + k];
     for (int k = 0; k < BLOCK; k++) transform(buffer[k], n, forward);
@@ -61,7 +61,7 @@ static void transform_all(Complex (*a)[NY][NX], int forward) {
 int main(int argc, char **argv) {
     read_arguments(argc, argv);
     omp_set_num_threads(threads);
-    for (int k = 0; k < MOST; k++) roots[k] = cexp(-2 * M_PI * I * k / MOST);
+    for (int k = 0; k < MAX; k++) roots[k] = cexp(-2 * M_PI * I * k / MAX);
     uint64_t state = 271828183;
     for (int z = 0; z < NZ; z++)
         for (int y = 0; y < NY; y++)

@@ -33,7 +33,7 @@ use alloc::vec::Vec;
 /// How many instructions after the sampled one are tried.
 pub const AHEAD: u8 = 24;
 /// Most accesses that are named.
-pub const MOST: usize = 6;
+pub const MAX: usize = 6;
 /// Longest instruction.
 const LONGEST: usize = 15;
 /// `syscall`.
@@ -129,11 +129,7 @@ impl Reconstructor {
             instructions: Table::new(addresses),
             describer: Describer::default(),
             buffer: vec![0; BEFORE + AFTER].into_boxed_slice(),
-            named: Named {
-                list: Vec::with_capacity(MOST),
-                stack: None,
-                refused: Refused::NoAccess,
-            },
+            named: Named { list: Vec::with_capacity(MAX), stack: None, refused: Refused::NoAccess },
         }
     }
 
@@ -286,7 +282,7 @@ impl Named {
     }
 
     fn is_full(&self) -> bool {
-        self.list.len() == MOST
+        self.list.len() == MAX
     }
 
     fn take_earlier(&mut self, earlier: &[Option<Earlier>], registers: &Registers) {

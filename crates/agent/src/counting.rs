@@ -3,7 +3,6 @@
 use crate::layouts::{Session, tt_mode, tt_pages, tt_session};
 use crate::lock::Lock;
 use crate::session;
-use crate::{shared, windows};
 use core::sync::atomic::{AtomicU32, Ordering};
 use engine::AddressHash;
 use hashbrown::HashMap;

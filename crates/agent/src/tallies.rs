@@ -31,7 +31,7 @@ pub fn number(meaning: Meaning) -> Option<u32> {
     }
     let used = &session::header().tallies;
     let number = used.load(Ordering::Relaxed);
-    if number as usize >= tally::MOST {
+    if number as usize >= tally::MAX {
         return None;
     }
     session::meaning(number as usize).store(meaning.bits(), Ordering::Relaxed);

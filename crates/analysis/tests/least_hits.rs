@@ -9,7 +9,7 @@ const RUNS: usize = 200;
 const THREADS: [usize; 7] = [3, 4, 6, 8, 12, 16, 32];
 /// Of 200 draws each of which succeeds with a probability of 95 %, this many and more are all but
 /// sure to.
-const MOST: usize = 180;
+const MAX: usize = 180;
 
 type Cells = Vec<(usize, usize)>;
 
@@ -98,7 +98,7 @@ fn with_enough_hits_every_pattern_is_found() {
                 _ => enough,
             };
             let right = count(&draws(threads, &cells, hits), |found| found == pattern);
-            assert!(right >= MOST, "{name}, {threads} threads, {hits} hits: {right} of {RUNS}");
+            assert!(right >= MAX, "{name}, {threads} threads, {hits} hits: {right} of {RUNS}");
         }
     }
 }
@@ -110,7 +110,7 @@ fn with_enough_hits_none_is_found_where_all_pairs_are_alike() {
         assert_eq!(pattern, Pattern::AllToAll);
         let drawn = draws(threads, &cells, HITS_PER_THREAD * threads as u64);
         let wrong = count(&drawn, is_seen);
-        assert!(wrong <= RUNS - MOST, "{threads} threads: {wrong} of {RUNS}");
+        assert!(wrong <= RUNS - MAX, "{threads} threads: {wrong} of {RUNS}");
     }
 }
 

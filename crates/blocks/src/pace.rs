@@ -18,7 +18,7 @@ const PER_MS: u64 = 20;
 /// Blocks after which a thread looks how fast it is.
 const STRETCH: u32 = 256;
 /// At least one block in this number is followed.
-const MOST: u32 = 1 << 14;
+const MAX: u32 = 1 << 14;
 /// Bytes from which on a block is followed always.
 pub const LARGE: usize = 64 << 10;
 
@@ -165,7 +165,7 @@ impl Thread {
 
     /// The drawn block cannot be followed; returns how many it stood for.
     pub fn pass_over(&self) -> u64 {
-        let every = self.every.get().max(1).saturating_mul(2).min(MOST);
+        let every = self.every.get().max(1).saturating_mul(2).min(MAX);
         self.every.set(every);
         self.skip.set(self.draw());
         u64::from(every / 2)
@@ -175,7 +175,7 @@ impl Thread {
         let wanted_ns = u64::from(STRETCH) * 1_000_000 / PER_MS;
         let took_ns = now_ns.saturating_sub(self.since_ns.get());
         let every = match took_ns {
-            took if took < wanted_ns => (every * 2).min(MOST),
+            took if took < wanted_ns => (every * 2).min(MAX),
             took if took > wanted_ns * 4 => (every / 2).max(1),
             _ => every,
         };

@@ -12,9 +12,9 @@ use injected::heap;
 use wire::data::{BLOCKS, Block, Entry, Range};
 
 /// Blocks of fewer bytes stay where the program's allocator puts them.
-pub const LEAST: usize = 64 << 10;
+pub const MIN: usize = 64 << 10;
 /// Largest block, bytes.
-const MOST: usize = 1 << 40;
+const MAX: usize = 1 << 40;
 /// Size classes: eight for each doubling, so that at most an eighth is left over.
 const CLASSES: usize = 8 * 32;
 /// Freed memory that is kept with its pages; of larger runs none is.
@@ -88,7 +88,7 @@ pub fn allocate(session: Session, number: u32, wanted: Wanted) -> Option<*mut u8
     let at_page = wanted.align >= PAGE;
     // Where offsets count from must be a page that begins in the run.
     let lead = if at_page { wanted.align } else { wanted.align.max(HEAD) };
-    let bytes = wanted.bytes.checked_add(lead).filter(|bytes| *bytes <= MOST)?;
+    let bytes = wanted.bytes.checked_add(lead).filter(|bytes| *bytes <= MAX)?;
     let (class, pages) = class(bytes.div_ceil(PAGE));
     let list = (entry.layout.load(Relaxed) as usize * 2 + usize::from(at_page)) * CLASSES + class;
     let (index, record) = match again(list as u32, wanted.align) {

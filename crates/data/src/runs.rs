@@ -34,7 +34,7 @@ static MAPPED: [AtomicU64; UNITS / 64] = [const { AtomicU64::new(0) }; UNITS / 6
 static USED: AtomicUsize = AtomicUsize::new(0);
 /// Mappings that our ranges may have made, and how many they may make.
 static MAPPINGS: AtomicU64 = AtomicU64::new(0);
-static MOST_MAPPINGS: AtomicU64 = AtomicU64::new(0);
+static MAX_MAPPINGS: AtomicU64 = AtomicU64::new(0);
 
 /// Part of the kernel's limit of mappings that ranges may use: the program needs some, too.
 const SHARE_OF_MAPPINGS: u64 = 2;
@@ -58,7 +58,7 @@ pub fn prepare() -> bool {
     let digits = text[..got].iter().take_while(|byte| byte.is_ascii_digit());
     let most = digits.fold(0_u64, |n, digit| n.saturating_mul(10) + u64::from(digit - b'0'));
     let most = if most == 0 { USUAL_MAPPINGS } else { most };
-    MOST_MAPPINGS.store(most / SHARE_OF_MAPPINGS, Relaxed);
+    MAX_MAPPINGS.store(most / SHARE_OF_MAPPINGS, Relaxed);
     // The stack's address is random where addresses are.
     let chance = (&raw const limit as usize >> 12) % ZONES;
     ZONE.store(FIRST_ZONE + chance * ZONE_BYTES, Release);
@@ -152,7 +152,7 @@ pub enum Wish {
 
 /// Gives a part of a run a policy; `splits`: other policies lie beside it.
 pub fn bind(start: usize, bytes: usize, mode: u32, nodes: u64, splits: bool) -> Wish {
-    if splits && MAPPINGS.fetch_add(2, Relaxed) >= MOST_MAPPINGS.load(Relaxed) {
+    if splits && MAPPINGS.fetch_add(2, Relaxed) >= MAX_MAPPINGS.load(Relaxed) {
         MAPPINGS.fetch_sub(2, Relaxed);
         return Wish::TooMany;
     }

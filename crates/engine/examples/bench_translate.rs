@@ -48,7 +48,7 @@ impl Host for Code {
     }
 
     fn tally(&self, meaning: Meaning) -> Option<u32> {
-        Some(meaning.bits() % tally::MOST as u32)
+        Some(meaning.bits() % tally::MAX as u32)
     }
 }
 

@@ -163,7 +163,7 @@ pub const STORES: i32 = PAGE + 1032;
 /// Instructions executed, the same.
 pub const INSTRUCTIONS: i32 = PAGE + 1040;
 /// First of the thread's tallies, which lie below its page; see [`types::tally`].
-const TALLIES: i32 = PAGE - 8 * tally::MOST as i32;
+const TALLIES: i32 = PAGE - 8 * tally::MAX as i32;
 
 /// The tally with that number.
 pub fn tally(number: u32) -> i32 {

@@ -57,7 +57,7 @@ pub trait Host {
     }
     /// A number for the code site at `pc`, by which slow paths know it; 0 = not numbered.
     fn site(&self, pc: u64) -> u32;
-    /// The number of the tally that has this meaning, below [`types::tally::MOST`]; `None` = it
+    /// The number of the tally that has this meaning, below [`types::tally::MAX`]; `None` = it
     /// gets none.
     fn tally(&self, meaning: Meaning) -> Option<u32>;
     /// Puts into `block`, which is empty, what [`Self::store`] was given in this or an earlier run

@@ -36,9 +36,9 @@ const MAX_BYTES: u64 = 512 << 20;
 
 /// Code in all for a cache that is full with so much.
 const fn in_all(max_bytes: u64) -> u64 {
-    const LEAST: u64 = 64 << 20;
+    const MIN: u64 = 64 << 20;
     let some = max_bytes.saturating_mul(4);
-    if some > LEAST { some } else { LEAST }
+    if some > MIN { some } else { MIN }
 }
 
 /// Optimisations, each of which can be switched off alone.

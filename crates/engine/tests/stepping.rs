@@ -32,8 +32,8 @@ use support::stepping::{Step, Steps};
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Most instructions of a native run, and of one in the cache.
-const MOST: usize = 3000;
-const MAX_IN_CACHE: usize = 200 * MOST;
+const MAX: usize = 3000;
+const MAX_IN_CACHE: usize = 200 * MAX;
 
 /// What is counted, what is switched off, after how many dispatches the cache is flushed (0 =
 /// never), whether code may change, and what code polls.
@@ -116,7 +116,7 @@ impl Stepper {
         if cached {
             machine.stepped(&case.code, &mut state, range, MAX_IN_CACHE)
         } else {
-            machine.stepped_native(&case.code, &mut state, range, MOST)
+            machine.stepped_native(&case.code, &mut state, range, MAX)
         }
     }
 

@@ -52,7 +52,7 @@ impl Host for Place {
 
     /// Other numbers at each place.
     fn tally(&self, meaning: Meaning) -> Option<u32> {
-        Some((meaning.bits() + self.salt) % tally::MOST as u32)
+        Some((meaning.bits() + self.salt) % tally::MAX as u32)
     }
 
     fn stored(&mut self, pc: u64, kind: Kind, block: &mut Vec<u8>) -> bool {

@@ -21,7 +21,7 @@ const PATH_BYTES: usize = 4096;
 /// may have to get our traces. (Steps, since stacks of threads may be small.)
 const USUAL: (usize, usize) = (128, 512);
 const LARGE: (usize, usize) = (768, 1024);
-const MOST: (usize, usize) = (8192, 2 * PATH_BYTES);
+const MAX: (usize, usize) = (8192, 2 * PATH_BYTES);
 
 /// Written once while the library attaches (one thread), read-only afterwards.
 struct Kept<const N: usize> {
@@ -209,8 +209,8 @@ impl Traces {
                 self.on_stack::<{ USUAL.0 }, { USUAL.1 }, R>(variables, theirs, call)
             } else if fits(LARGE) {
                 self.on_stack::<{ LARGE.0 }, { LARGE.1 }, R>(variables, theirs, call)
-            } else if fits(MOST) {
-                self.on_stack::<{ MOST.0 }, { MOST.1 }, R>(variables, theirs, call)
+            } else if fits(MAX) {
+                self.on_stack::<{ MAX.0 }, { MAX.1 }, R>(variables, theirs, call)
             } else {
                 call(variables)
             }

@@ -29,14 +29,14 @@ pub struct Visits {
 
 impl Visits {
     /// Visits at most: what a page has room for, with what the kernel may add.
-    pub const MOST: usize = 200;
+    pub const MAX: usize = 200;
 
     /// Looks for visits of thread `tid` to the byte at `address`, up to `most`.
     ///
     /// # Errors
     /// `ENOSPC`: no debug register is free; `ESRCH`: there is no such thread; those of permissions.
     pub fn look(tid: u32, address: u64, visit: Visit, most: usize) -> io::Result<Self> {
-        let most = most.clamp(1, Self::MOST);
+        let most = most.clamp(1, Self::MAX);
         let event = sys::open(&attributes(address, visit), tid as i32, -1)?;
         let ring = Ring::map(&event, 1)?;
         sys::enable_for(&event, most as i32)?;

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// More than any processor has.
-const MOST: usize = 16;
+const MAX: usize = 16;
 
 /// What watchpoints can do here.
 #[derive(Clone, PartialEq, Debug)]
@@ -62,7 +62,7 @@ fn attributes(signals: bool) -> Attributes {
 pub(crate) fn probe(known: &mut Known) -> Watchpoints {
     let mut open: Vec<OwnedFd> = Vec::new();
     let mut refused = None;
-    while open.len() < MOST {
+    while open.len() < MAX {
         match sys::open(&attributes(false), 0, -1) {
             Ok(event) => open.push(event),
             Err(error) => {

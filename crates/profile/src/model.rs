@@ -216,9 +216,9 @@ pub struct Windows {
     pub whole: f64,
     /// Warm-up of the last window, ns.
     pub warm_up_ns: u64,
-    /// Most events that may be missing, as a part of those told: reads in counting parts of blocks
-    /// whose last writer may have been forgotten, beside the events counted there. None is missing
-    /// among those that were counted while everything was recorded.
+    /// Most events that may be missing, as a part of those told: first reads and writes of blocks
+    /// whose last writer may have been forgotten, scaled as events are; the upper end of the 95 %
+    /// interval. None is missing among those that were counted while everything was recorded.
     pub missed: f64,
 }
 

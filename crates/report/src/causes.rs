@@ -50,7 +50,7 @@ const MIN_HITS: u64 = 20;
 /// Share of all events below which a group is not listed.
 const LISTED: f64 = 0.01;
 /// Most findings.
-const MOST: usize = 16;
+const MAX: usize = 16;
 /// Really shared lines are contended when they are this few; more are data that is transferred.
 const FEW_LINES: usize = 4;
 /// Shares of all events from which on a finding is worth a change where the program's own time is
@@ -220,7 +220,7 @@ pub(crate) fn causes(profile: &Profile, placement: Option<&Placement>) -> Causes
     let mut list: Vec<Cause> = telling.causes(&groups).into_iter().flatten().collect();
     // Stable: by events within a rank.
     list.sort_by_key(Cause::rank);
-    list.truncate(MOST);
+    list.truncate(MAX);
     for (index, cause) in list.iter_mut().enumerate() {
         cause.id = format!("c{}", index + 1);
     }

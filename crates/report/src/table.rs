@@ -20,7 +20,7 @@ pub(crate) struct Table {
 /// Longer cells are cut; C++ symbols can be thousands of characters long.
 const CELL: usize = 48;
 /// Columns are not cut below this.
-const LEAST: usize = 8;
+const MIN: usize = 8;
 
 impl Table {
     pub(crate) fn new(columns: &[(&str, Align)]) -> Self {
@@ -51,7 +51,7 @@ impl Table {
         while self.total(&widths) > self.width {
             let texts = (0..widths.len()).filter(|&column| self.align[column] == Align::Left);
             match texts.max_by_key(|&column| widths[column]) {
-                Some(column) if widths[column] > LEAST => widths[column] -= 1,
+                Some(column) if widths[column] > MIN => widths[column] -= 1,
                 _ => break,
             }
         }

@@ -62,7 +62,7 @@ pub(crate) struct Facts<'a> {
 }
 
 /// "Most of the talk": the share that a few pairs must carry to be named.
-const MOST: f64 = 0.8;
+const MAX: f64 = 0.8;
 /// Share of the talk that makes a thread a hub.
 const HUB: f64 = 0.6;
 /// Most pairs that a headline names.
@@ -272,7 +272,7 @@ pub(crate) fn blocks(block_bytes: u64) -> String {
     }
 }
 
-/// The least number of strongest pairs that carry [`MOST`] of their talk, and the share they carry.
+/// The least number of strongest pairs that carry [`MAX`] of their talk, and the share they carry.
 fn pairs_that_carry_most<'a>(pairs: impl Iterator<Item = &'a Pair> + Clone) -> (usize, f64) {
     let total = pairs.clone().map(Pair::events).sum::<u64>() as f64;
     let mut carried = 0;
@@ -280,7 +280,7 @@ fn pairs_that_carry_most<'a>(pairs: impl Iterator<Item = &'a Pair> + Clone) -> (
     for pair in pairs {
         carried += pair.events();
         count += 1;
-        if carried as f64 / total >= MOST {
+        if carried as f64 / total >= MAX {
             break;
         }
     }
@@ -304,8 +304,8 @@ fn hub_direction(facts: &Facts<'_>) -> Option<String> {
     let thread = &facts.threads[id as usize];
     let (out, both) = (thread.talk_out as f64, thread.talk_out as f64 + thread.talk_in as f64);
     match out / both {
-        share if share >= MOST => Some(format!("The others take lines that T{id} wrote.")),
-        share if share <= 1.0 - MOST => Some(format!("T{id} takes lines that the others wrote.")),
+        share if share >= MAX => Some(format!("The others take lines that T{id} wrote.")),
+        share if share <= 1.0 - MAX => Some(format!("T{id} takes lines that the others wrote.")),
         _ => None,
     }
 }

@@ -14,7 +14,7 @@ const SLOTS: usize = 32;
 /// counts exponentially less.
 const WINDOW: f64 = 64.0;
 /// Fewer samples than this say little.
-const LEAST: f64 = 8.0;
+const MIN: f64 = 8.0;
 /// Each write brings what is usual between two nearer to their median by this factor.
 const STEP: f64 = 1.5;
 /// Most accesses of a block that wait for later evidence; beyond, the oldest go.
@@ -42,7 +42,7 @@ impl Slot {
     pub(crate) fn share(&self, samples: u64) -> f64 {
         let faded = |samples: f64| -(-samples / WINDOW).exp_m1() / -(-1.0 / WINDOW).exp_m1();
         let at_it = self.at_it * (-(samples.saturating_sub(self.counted) as f64) / WINDOW).exp();
-        (at_it / faded((samples as f64).max(LEAST))).min(1.0)
+        (at_it / faded((samples as f64).max(MIN))).min(1.0)
     }
 }
 
@@ -125,7 +125,7 @@ impl Block {
             if slot.write.is_some() && since_write > 0 {
                 let is_longer = since_write as f64 > slot.usual;
                 slot.usual *= if is_longer { STEP } else { 1.0 / STEP };
-                slot.usual = slot.usual.clamp(1.0, WINDOW * LEAST);
+                slot.usual = slot.usual.clamp(1.0, WINDOW * MIN);
             }
             let recent = slot.write.filter(|_| since_write <= noted.longest);
             let before = recent.map_or(0, |write| write.bytes);

@@ -42,7 +42,7 @@ const REGION: u64 = 1 << 18;
 /// In place of a region: the whole process.
 const EVERYWHERE: u64 = u64::MAX;
 /// Most regions of pairs that are kept apart.
-const MOST: usize = 1 << 13;
+const MAX: usize = 1 << 13;
 /// Most gaps that are remembered; beyond, they count again.
 const MAX_GAPS: usize = 1 << 16;
 
@@ -76,7 +76,7 @@ impl Fits {
             self.gaps.clear();
         }
         let is_new = self.gaps.insert((pair, zone.gap));
-        let is_full = self.fits.len() >= MOST;
+        let is_full = self.fits.len() >= MAX;
         for region in [block / REGION, EVERYWHERE] {
             let key = (pair, region);
             if !is_full || self.fits.contains_key(&key) {

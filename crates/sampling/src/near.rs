@@ -12,8 +12,8 @@ pub(crate) const REACH: u64 = 1 << 18;
 const LOOKED_AT: usize = 128;
 const ENOUGH: usize = 16;
 /// Most of a thread's on each side that say how far apart they are, and least.
-const MOST: usize = 5;
-const LEAST: usize = 4;
+const MAX: usize = 5;
+const MIN: usize = 4;
 /// A gap lies between the blocks that a thread writes, not beyond their end, if it is at most this
 /// many mean gaps long: of random gaps 2 % are longer.
 const GAP: f64 = 4.0;
@@ -29,21 +29,21 @@ pub(crate) struct Write {
 /// Blocks on one side, from the nearest on.
 #[derive(Clone, Copy, Debug, Default)]
 struct Run {
-    blocks: [u64; MOST],
+    blocks: [u64; MAX],
     count: usize,
 }
 
 impl Run {
     fn push(&mut self, block: u64) {
         let is_known = self.count > 0 && self.blocks[self.count - 1] == block;
-        if self.count < MOST && !is_known {
+        if self.count < MAX && !is_known {
             self.blocks[self.count] = block;
             self.count += 1;
         }
     }
 
     fn is_full(&self) -> bool {
-        self.count == MOST
+        self.count == MAX
     }
 
     fn blocks(&self) -> &[u64] {
@@ -87,10 +87,10 @@ impl Near {
     /// Where the block lies among these writes, if it does.
     pub(crate) fn zone(&self, block: u64) -> Option<Zone> {
         let (below, above) = (self.below.blocks(), self.above.blocks());
-        if below.len() < LEAST || above.len() < LEAST {
+        if below.len() < MIN || above.len() < MIN {
             return None;
         }
-        let mut gaps = [0; 2 * MOST];
+        let mut gaps = [0; 2 * MAX];
         let between = |blocks: &[u64]| blocks[0].abs_diff(blocks[1]);
         let count = below.len() + above.len() - 2;
         for (gap, two) in gaps.iter_mut().zip(below.windows(2).chain(above.windows(2))) {
@@ -112,13 +112,13 @@ impl Near {
 
     /// Whether there are enough on both sides to know that the block is none of these.
     pub(crate) fn is_elsewhere(&self, block: u64) -> bool {
-        let is_known = self.below.count >= LEAST && self.above.count >= LEAST;
+        let is_known = self.below.count >= MIN && self.above.count >= MIN;
         is_known && self.zone(block).is_none()
     }
 
     /// Whether there are too few to say anything, on either side.
     pub(crate) fn is_seldom(&self) -> bool {
-        self.below.count < LEAST && self.above.count < LEAST
+        self.below.count < MIN && self.above.count < MIN
     }
 
     /// Whether the block lies among enough others to be one of an array's.

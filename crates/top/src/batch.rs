@@ -6,13 +6,13 @@ use crate::state::State;
 use crate::view::{Look, Part, levels, lines, matrix, method, processes, threads, title};
 
 /// Threads in the matrix of a batch, and lines of memory, at most.
-const MOST: usize = 32;
+const MAX: usize = 32;
 
 /// One snapshot in `width` columns.
 pub fn batch(snapshot: &Snapshot, state: &State, look: Look, width: usize) -> String {
     let mut text = format!("{}\n{}\n", title(snapshot, state), method(snapshot));
     let parts = [
-        matrix::part(snapshot, state, look, width, MOST + 2),
+        matrix::part(snapshot, state, look, width, MAX + 2),
         threads::part(snapshot, state, width),
         lines::part(snapshot, state, width),
         levels::part(snapshot, look, width),
@@ -21,7 +21,7 @@ pub fn batch(snapshot: &Snapshot, state: &State, look: Look, width: usize) -> St
     let others = several.then(|| processes::part(snapshot, width));
     for Part { title, lines } in parts.into_iter().chain(others) {
         text += &format!("\n{title}\n");
-        for line in lines.iter().take(MOST + 1) {
+        for line in lines.iter().take(MAX + 1) {
             let line: String = line.spans.iter().map(|span| span.content.as_ref()).collect();
             text += line.trim_end();
             text.push('\n');

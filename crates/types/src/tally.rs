@@ -7,10 +7,10 @@
 //! lie, readers of a recording sum up.
 
 /// Most tallies of a process. What has no tally is counted by itself.
-pub const MOST: usize = 1 << 14;
+pub const MAX: usize = 1 << 14;
 
 const BITS: u32 = 8;
-const MOST_OF_A_KIND: u32 = (1 << BITS) - 1;
+const MAX_OF_A_KIND: u32 = (1 << BITS) - 1;
 
 /// What code executes in one run, in bytes from the lowest on: stores, loads, instructions, and the
 /// checks that the engine put before them.
@@ -20,7 +20,7 @@ pub struct Meaning(u32);
 impl Meaning {
     /// `None` if it is too much for one tally.
     pub const fn new(instructions: u32, loads: u32, stores: u32) -> Option<Self> {
-        if loads | stores | instructions > MOST_OF_A_KIND {
+        if loads | stores | instructions > MAX_OF_A_KIND {
             return None;
         }
         Some(Meaning(instructions << (2 * BITS) | loads << BITS | stores))
@@ -28,7 +28,7 @@ impl Meaning {
 
     /// The same with so many checks, or as many as there is room for.
     pub const fn with_checks(self, checks: u32) -> Self {
-        let checks = if checks > MOST_OF_A_KIND { MOST_OF_A_KIND } else { checks };
+        let checks = if checks > MAX_OF_A_KIND { MAX_OF_A_KIND } else { checks };
         Meaning(self.0 | checks << (3 * BITS))
     }
 
@@ -49,9 +49,9 @@ impl Meaning {
 
     /// Instructions, loads and stores.
     pub const fn parts(self) -> [u64; 3] {
-        let instructions = self.0 >> (2 * BITS) & MOST_OF_A_KIND;
-        let loads = self.0 >> BITS & MOST_OF_A_KIND;
-        let stores = self.0 & MOST_OF_A_KIND;
+        let instructions = self.0 >> (2 * BITS) & MAX_OF_A_KIND;
+        let loads = self.0 >> BITS & MAX_OF_A_KIND;
+        let stores = self.0 & MAX_OF_A_KIND;
         [instructions as u64, loads as u64, stores as u64]
     }
 }

@@ -8,20 +8,20 @@ use core::sync::atomic::{AtomicUsize, Ordering::*};
 use injected::raw::raw6;
 
 /// Stretches of code that are remembered.
-const MOST: usize = 256;
+const MAX: usize = 256;
 /// Owner of the note that the Go toolchain leaves in its programs.
 const GO: &[u8] = b"Go\0";
 
 /// Written once while attaching, by one thread, then only read.
 struct Fixed {
-    ranges: UnsafeCell<[(u64, u64); MOST]>,
+    ranges: UnsafeCell<[(u64, u64); MAX]>,
     count: AtomicUsize,
 }
 
 // SAFETY: see the type: one writer before `count` is published.
 unsafe impl Sync for Fixed {}
 
-static FIXED: Fixed = Fixed { ranges: UnsafeCell::new([(0, 0); MOST]), count: AtomicUsize::new(0) };
+static FIXED: Fixed = Fixed { ranges: UnsafeCell::new([(0, 0); MAX]), count: AtomicUsize::new(0) };
 
 /// What the modules that are loaded now say.
 pub struct Modules {
@@ -51,7 +51,7 @@ unsafe extern "C" fn note_module(
     for header in headers {
         let start = info.dlpi_addr + header.p_vaddr;
         let is_code = header.p_flags & (libc::PF_X | libc::PF_W) == libc::PF_X;
-        if header.p_type == libc::PT_LOAD && is_code && modules.count < MOST {
+        if header.p_type == libc::PT_LOAD && is_code && modules.count < MAX {
             // SAFETY: the only writer, see `Fixed`; within bounds.
             unsafe { (*FIXED.ranges.get())[modules.count] = (start, start + header.p_memsz) };
             modules.count += 1;

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use injected::raw::{close, raw};
 
 /// Descriptors at once: four watched pieces and one sample for each of 1,638 threads.
-const MOST: usize = 8192;
+const MAX: usize = 8192;
 /// Lowest number that ours get where there is room, and the share of the numbers that is left to
 /// the program where there is not.
 const FLOOR: u64 = 4096;
@@ -14,7 +14,7 @@ const FLOOR: u64 = 4096;
 /// 0: a free place. One word, because a place that is given up is at once another thread's: who
 /// took the number out and read the id afterwards could read that of the next event, and keep its
 /// own open.
-static TABLE: [AtomicU64; MOST] = [const { AtomicU64::new(0) }; MOST];
+static TABLE: [AtomicU64; MAX] = [const { AtomicU64::new(0) }; MAX];
 /// Places below may be in use.
 static USED: AtomicU32 = AtomicU32::new(0);
 

@@ -61,7 +61,8 @@ pub const WORTH_LENGTHENING: f64 = 0.05;
 pub const MAX_DOUBT: f64 = 0.2;
 
 /// First reads and writes of cache lines whose last writer is not known, per transfer, that may be
-/// ignored: even if all of them were missed transfers, volume would be right within the 20 % that it may be wrong by.
+/// ignored: even if all of them were missed transfers, volume would be right within the 20 % that
+/// it may be wrong by.
 pub const MISSED_IGNORED: f64 = 0.2;
 
 /// Shortest part of the time that is worth windows at all, and so the longest period: at 1 %, 20 s

@@ -30,10 +30,10 @@ pub struct Spent {
 }
 
 /// Processor time is never all for counting.
-const MOST_COUNTING: f64 = 0.98;
+const MAX_COUNTING: f64 = 0.98;
 /// Part of the time that checks that pass take at most. No program was found to take more than 2.7
 /// times as long between windows; a kernel for which checks told 3.6 took 1.5.
-const MOST_CHECKING: f64 = 0.6;
+const MAX_CHECKING: f64 = 0.6;
 
 /// Times longer than without recording, before it is measured; at least 1.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -112,13 +112,13 @@ fn between_windows(off: &Spent, assumed: Assumed) -> f64 {
         return assumed.off.max(1.0);
     }
     let share = off.checking as f64 / off.cpu as f64;
-    TRANSLATION / (1.0 - share.min(MOST_CHECKING))
+    TRANSLATION / (1.0 - share.min(MAX_CHECKING))
 }
 
 /// Times longer by the events that were counted, at the least.
 fn counting(exact: &Spent) -> f64 {
     let share = exact.events as f64 * MIN_EVENT_TIME / (exact.cpu as f64).max(1.0);
-    1.0 / (1.0 - share.min(MOST_COUNTING))
+    1.0 / (1.0 - share.min(MAX_COUNTING))
 }
 
 fn wall(whole: &Spent, off: &Spent, on: &Spent, windows: usize, cpu: &Cost) -> Cost {

@@ -1,11 +1,11 @@
 //! How long warm-up and counting part are to be.
 //!
-//! Events whose gap is longer than the warm-up are seen on a sample of cache lines only, if that was
-//! tracked for long enough before, or not at all. What is missed is bounded from above by the
+//! Events whose gap is longer than the warm-up are seen on a sample of cache lines only, if that
+//! was tracked for long enough before, or not at all. What is missed is bounded from above by the
 //! *unwritten* accesses: first reads and writes in the counting part of lines whose last writer is
 //! not known. Every transfer that is missed is among them, and accesses of data that nobody else
-//! writes any more may be too, so the bound may be far. While it is large, the sample is tracked for
-//! longer ([`Chooser::tracks_long`]), until that has shown that few events are late. Whether
+//! writes any more may be too, so the bound may be far. While it is large, the sample is tracked
+//! for longer ([`Chooser::tracks_long`]), until that has shown that few events are late. Whether
 //! something is missed shows when the warm-up becomes longer, too:
 //!
 //! * *within a window*: the second half of the counting part has a warm-up longer by the first

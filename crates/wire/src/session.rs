@@ -6,7 +6,7 @@
 //! | --- | --- |
 //! | 0 | [`Header`], one page |
 //! | [`MODULES_OFFSET`] | [`MAX_MODULES`] × [`Module`] |
-//! | [`MEANINGS_OFFSET`] | [`tally::MOST`] × u32: what one of each tally means, index = number of the tally |
+//! | [`MEANINGS_OFFSET`] | [`tally::MAX`] × u32: what one of each tally means, index = number of the tally |
 //! | [`CALLS_OFFSET`] | [`MAX_THREADS`] × [`Calls`], index = logical thread id |
 //! | [`THREADS_OFFSET`] | [`MAX_THREADS`] × [`ThreadArea`], index = logical thread id |
 //! | [`SITES_OFFSET`] | [`MAX_SITES`] × u64: program address of each code site, index = site |
@@ -61,7 +61,7 @@ pub const MODULES_OFFSET: u64 = PAGE;
 /// Where the meanings of tallies begin, bytes.
 pub const MEANINGS_OFFSET: u64 = MODULES_OFFSET + (MAX_MODULES * size_of::<Module>()) as u64;
 /// Where the system calls of threads begin, bytes.
-pub const CALLS_OFFSET: u64 = MEANINGS_OFFSET + tally::MOST as u64 * 4;
+pub const CALLS_OFFSET: u64 = MEANINGS_OFFSET + tally::MAX as u64 * 4;
 /// Where the threads begin, bytes.
 pub const THREADS_OFFSET: u64 =
     CALLS_OFFSET + (MAX_THREADS as u64 * size_of::<Calls>() as u64).next_multiple_of(PAGE);
@@ -452,7 +452,7 @@ pub struct Calls {
 #[repr(C, align(4096))]
 pub struct ThreadArea {
     /// How often code with each meaning has run; see [`tally`].
-    pub tallies: [AtomicU64; tally::MOST],
+    pub tallies: [AtomicU64; tally::MAX],
     /// The page.
     pub page: ThreadPage,
 }
@@ -549,7 +549,7 @@ pub struct ThreadPage {
 const _: () = assert!(size_of::<Header>() as u64 == PAGE);
 const _: () = assert!(SESSION_BYTES <= SEGMENT_BYTES);
 const _: () = assert!(size_of::<ThreadPage>() as u64 == PAGE);
-const _: () = assert!(TALLIES_BYTES == tally::MOST as u64 * 8);
+const _: () = assert!(TALLIES_BYTES == tally::MAX as u64 * 8);
 const _: () = assert!(THREADS_OFFSET.is_multiple_of(PAGE) && PAGES_OFFSET.is_multiple_of(PAGE));
 const _: () = assert!(size_of::<Module>() == 512);
 

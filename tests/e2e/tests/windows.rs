@@ -101,8 +101,8 @@ fn lines_that_are_read_long_after_they_were_written_are_seen() {
     }
 }
 
-/// Lines are read a fifth of a second after they were written. What a budget does not pay for is told:
-/// as much as is missing at least.
+/// Lines are read a fifth of a second after they were written. What a budget does not pay for is
+/// told: as much as is missing at least.
 #[test]
 fn what_is_missing_of_long_gaps_is_told() {
     const STEPS: f64 = 8e5;

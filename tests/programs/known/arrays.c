@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST = 16, LINE = 64 };
+enum { MAX = 16, LINE = 64 };
 
 static int count, rounds, made, used;
 static size_t words;
-static uint64_t *arrays[MOST], sum;
+static uint64_t *arrays[MAX], sum;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
@@ -53,7 +53,7 @@ static void *consume(void *argument) {
 int main(int argc, char **argv) {
     if (argc != 4) return 2;
     count = atoi(argv[1]), words = (size_t)atol(argv[2]) * 1024 / sizeof(uint64_t), rounds = atoi(argv[3]);
-    if (count < 1 || count > MOST) return 2;
+    if (count < 1 || count > MAX) return 2;
     for (int k = 0; k < count; k++)
         if (!(arrays[k] = aligned_alloc(LINE, words * sizeof(uint64_t)))) return 3;
     pthread_t producer, consumer;

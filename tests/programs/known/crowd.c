@@ -13,10 +13,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LINE = 8, MOST = 400 }; // words
+enum { LINE = 8, MAX = 400 }; // words
 
 static volatile long *shared;
-static int to_child[MOST][2], to_parent[2];
+static int to_child[MAX][2], to_parent[2];
 
 static void post(int *pipe) {
     if (write(pipe[1], "x", 1) != 1) _exit(3);

@@ -16,16 +16,16 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { LINES = 256, LINE = 64, MOST = 1000, ROUNDS = 3 };
+enum { LINES = 256, LINE = 64, MAX = 1000, ROUNDS = 3 };
 
 static volatile char *memory;
-static _Alignas(4096) volatile char own[MOST * LINE];
+static _Alignas(4096) volatile char own[MAX * LINE];
 
 static void *look(void *argument) {
     intptr_t me = (intptr_t)argument;
     char sum = 0;
     for (int k = 0; k < LINES; k++) sum += memory[k * LINE];
-    own[me % MOST * LINE] = sum;
+    own[me % MAX * LINE] = sum;
     return NULL;
 }
 
@@ -45,7 +45,7 @@ int main(int argc, char **argv) {
     int threads = argc > 1 ? atoi(argv[1]) : 150, together = argc > 2 ? atoi(argv[2]) : 1;
     pthread_t ids[64];
     int moves = argc > 3 && !strcmp(argv[3], "moved"), swaps = argc > 4 && !strcmp(argv[3], "swapped");
-    if (threads > MOST || together > 64) return 2;
+    if (threads > MAX || together > 64) return 2;
     enum { BYTES = LINES * LINE };
     char *places = mmap(NULL, (ROUNDS + 1) * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (places == MAP_FAILED) return 3;
@@ -61,7 +61,7 @@ int main(int argc, char **argv) {
             memory = mremap((void *)memory, BYTES, BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, places + (round + 1) * BYTES);
         if (memory == MAP_FAILED) return 3;
         for (int k = 0; k < LINES; k++) memory[k * LINE] = (char)round;
-        for (int k = 0; k < MOST; k++) own[k * LINE] = 1;
+        for (int k = 0; k < MAX; k++) own[k * LINE] = 1;
     }
     for (int t = 1; t <= threads * ROUNDS; t++) printf("expect invalidation 0 %d %d\n", t, LINES);
     printf("region memory %p %d\n", (void *)memory, BYTES);

@@ -7,13 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST = 60000 };
+enum { MAX = 60000 };
 
 typedef struct {
     _Alignas(64) volatile uint64_t word[8];
 } Block;
 
-static _Alignas(4096) Block to[MOST], from[MOST];
+static _Alignas(4096) Block to[MAX], from[MAX];
 
 static void *work(void *argument) {
     intptr_t k = (intptr_t)argument;
@@ -23,7 +23,7 @@ static void *work(void *argument) {
 
 int main(int argc, char **argv) {
     int threads = argc > 1 ? atoi(argv[1]) : 1000, at_once = argc > 2 ? atoi(argv[2]) : 32;
-    if (threads > MOST || at_once < 1 || at_once > 2000) return 2;
+    if (threads > MAX || at_once < 1 || at_once > 2000) return 2;
     pthread_attr_t small;
     pthread_attr_init(&small);
     pthread_attr_setstacksize(&small, 1 << 16);

@@ -71,20 +71,20 @@ __asm__(".text\n"
         "  .fill 64\n"
         ".text\n");
 
-enum { MOST = 64, STUCK = 3, PERF_EVENT = 6 };
+enum { MAX = 64, STUCK = 3, PERF_EVENT = 6 };
 static struct {
     int signal, code, trap;
     long pc, address;
-} seen[MOST];
+} seen[MAX];
 static int count;
 
 static void on_signal(int signal, siginfo_t *info, void *context) {
     greg_t *r = ((ucontext_t *)context)->uc_mcontext.gregs;
-    if (count == MOST) {
+    if (count == MAX) {
         const char text[] = "an instruction traps again and again\n";
         if (write(2, text, sizeof text - 1)) _exit(STUCK);
     }
-    if (count < MOST) {
+    if (count < MAX) {
         seen[count].signal = signal, seen[count].code = info->si_code, seen[count].trap = (int)r[REG_TRAPNO];
         seen[count].pc = r[REG_RIP] - (long)traps;
         // Of what somebody has sent, there is none.
@@ -98,7 +98,7 @@ static void on_signal(int signal, siginfo_t *info, void *context) {
 
 static void show(const char *what, long result) {
     printf("%s: %ld, %d signals:", what, result, count);
-    for (int k = 0; k < count && k < MOST; k++) {
+    for (int k = 0; k < count && k < MAX; k++) {
         printf(" (%d code %d", seen[k].signal, seen[k].code);
         // The kernel tells no number of a trap with the signals of an event: it stays what it was.
         if (seen[k].code > 0 && seen[k].code != PERF_EVENT) printf(" trap %d", seen[k].trap);

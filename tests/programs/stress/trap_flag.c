@@ -67,14 +67,14 @@ __asm__(".text\n"
 
 extern int stepped(int *), call_first(int *);
 
-enum { MOST = 4096 };
-static long found[MOST];
+enum { MAX = 4096 };
+static long found[MAX];
 static int count, told, others;
 static long stop_at;
 
 static void on_trap(int signal, siginfo_t *info, void *context) {
     greg_t *r = ((ucontext_t *)context)->uc_mcontext.gregs;
-    if (count < MOST) found[count] = r[REG_RIP] - (long)stepped;
+    if (count < MAX) found[count] = r[REG_RIP] - (long)stepped;
     // Some virtual machines forget now and then to say that it was the flag; the kernel then says
     // another.
     const int is_trap = info->si_code == TRAP_TRACE || info->si_code == TRAP_BRKPT || info->si_code == TRAP_HWBKPT;
@@ -93,7 +93,7 @@ static void on_user(int signal, siginfo_t *info, void *context) {
 static void show(const char *what, long result) {
     const char *whose = 2 * told > count ? "its own" : "unknown";
     printf("%s: %ld, %d traps, %s, %d others:", what, result, count, whose, others);
-    for (int k = 0; k < count && k < MOST; k++) printf(" %ld", found[k]);
+    for (int k = 0; k < count && k < MAX; k++) printf(" %ld", found[k]);
     printf("\n");
     count = told = others = 0;
 }

@@ -13,7 +13,7 @@ use crate::tracked;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Most readings of ended threads that are kept: 64 MiB of them, as they come.
-const MOST: u64 = 4 << 20;
+const MAX: u64 = 4 << 20;
 const BYTES: u64 = size_of::<Departed>() as u64;
 
 unsafe extern "C" {
@@ -78,11 +78,11 @@ fn make_room() {
     // that something is in it.
     unsafe {
         if tt_departed.is_null()
-            && let Some(table) = sys::anonymous_away(MOST * BYTES)
+            && let Some(table) = sys::anonymous_away(MAX * BYTES)
         {
-            keep_private(table, MOST * BYTES);
+            keep_private(table, MAX * BYTES);
             tt_departed = table as *mut Departed;
-            tt_departed_most = MOST;
+            tt_departed_most = MAX;
         }
     }
 }

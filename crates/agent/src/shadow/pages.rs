@@ -63,10 +63,10 @@ fn look_in_memory(start: u64, holds: &mut [u8]) -> Option<()> {
 
 fn look_in_map(map: u64, start: u64, holds: &mut [u8]) -> Option<()> {
     /// Entries that are read at once.
-    const MOST: usize = 1 << 12;
-    let mut entries: Vec<u64> = alloc::vec![0; MOST.min(holds.len())];
+    const MAX: usize = 1 << 12;
+    let mut entries: Vec<u64> = alloc::vec![0; MAX.min(holds.len())];
     let mut page = start / PAGE;
-    for part in holds.chunks_mut(MOST) {
+    for part in holds.chunks_mut(MAX) {
         let bytes = part.len() as u64 * 8;
         let arguments = [map, entries.as_mut_ptr() as u64, bytes, page * 8, 0, 0];
         // SAFETY: eight bytes per page.

@@ -48,9 +48,9 @@ static inline u64 *word_in(u64 bank, u64 address) {
 
 static inline u64 *word_of(const struct thread *t, u64 address) { return word_in(t->bank, address); }
 
-// For how many blocks a first read or write of one with this word stands, which has no writer: if it
-// is a tracked one that was given up, or forgotten with all others, it may have had one, and so it
-// may be with those of its group.
+// For how many blocks a first read or write of one with this word stands, which has no writer: if
+// it is a tracked one that was given up, or forgotten with all others, it may have had one, and so
+// it may be with those of its group.
 static inline u64 unknown_by(u64 word, u64 address) {
     int forgotten = word & BEGAN_UNSEEN || (tt_tracked_anew && is_tracked(address));
     return forgotten ? TRACKED_OF : 0;

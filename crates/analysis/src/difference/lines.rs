@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Lines that are listed.
-const MOST: usize = 1000;
+const MAX: usize = 1000;
 
 /// Events on the lines of one object, in A and in B.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -55,7 +55,7 @@ pub(super) fn changes(a: &Profile, b: &Profile) -> Option<Vec<LineChange>> {
     let mut changes: Vec<LineChange> = sums.into_iter().map(change).collect();
     changes.retain(|c| c.events[0] != c.events[1] || c.false_sharing[0] != c.false_sharing[1]);
     changes.sort_by_key(|change| std::cmp::Reverse(change.events[0].abs_diff(change.events[1])));
-    changes.truncate(MOST);
+    changes.truncate(MAX);
     Some(changes)
 }
 

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use types::CommMatrix;
 
 /// Most threads that are looked at: the matrix is dense.
-const MOST: usize = 2048;
+const MAX: usize = 2048;
 /// Threads whose talk together is at most this share of all…
 const QUIET_TOGETHER: f64 = 0.05;
 /// …and each less than this share of what the median of the others has, hardly take part.
@@ -24,14 +24,14 @@ pub(super) struct Net {
 }
 
 impl Net {
-    /// The threads that communicate; of more than [`MOST`] those that do so most, and the share
+    /// The threads that communicate; of more than [`MAX`] those that do so most, and the share
     /// of all events that is left out with the others.
     pub(super) fn new(talk: &CommMatrix, directed: bool) -> (Self, f64) {
         let of_each = Amounts::from(talk).of_tasks();
         let mut ids: Vec<u32> = (0..of_each.len() as u32).collect();
         ids.retain(|&id| of_each[id as usize] > 0.0);
         ids.sort_by(|&a, &b| of_each[b as usize].total_cmp(&of_each[a as usize]));
-        ids.truncate(MOST);
+        ids.truncate(MAX);
         ids.sort_unstable();
         let n = ids.len();
         let place: HashMap<u32, usize> = ids.iter().copied().zip(0..).collect();

@@ -1,7 +1,7 @@
 //! malloc and its kin. What the plan does not mean goes on to the function behind ours after a look
 //! at size and caller.
 
-use crate::large::{self, LEAST, Resized, Wanted};
+use crate::large::{self, MIN, Resized, Wanted};
 use crate::session::{self, digits, may_be_planned};
 use crate::{fixed, runs, sites, small};
 use allocations::chain::Entry;
@@ -39,14 +39,14 @@ fn planned(wanted: Wanted, entry: Entry, call: impl FnOnce() -> Block) -> Block 
         Some((session, sites::next_entry(session, site)?))
     });
     let ours = found
-        .filter(|_| wanted.bytes >= LEAST)
+        .filter(|_| wanted.bytes >= MIN)
         .and_then(|(session, number)| large::allocate(session, number, wanted));
     busy::leave();
     if let Some(block) = ours {
         return block;
     }
     let block = call();
-    if let Some((session, number)) = found.filter(|_| wanted.bytes < LEAST && !block.is_null()) {
+    if let Some((session, number)) = found.filter(|_| wanted.bytes < MIN && !block.is_null()) {
         small::placed(session, number, block, wanted.bytes);
     }
     block
@@ -118,7 +118,7 @@ fn resized(block: Block, bytes: usize, entry: Entry, call: impl FnOnce() -> Bloc
         return call();
     }
     let wanted = Wanted { bytes, align: USUAL, zeroed: false };
-    if block.is_null() || bytes < LEAST {
+    if block.is_null() || bytes < MIN {
         return planned(wanted, entry, call);
     }
     let new = planned(wanted, entry, null_mut);
@@ -156,7 +156,7 @@ fn resized_ours(block: Block, bytes: usize, entry: Entry) -> Block {
     let room = if bytes > copied { bytes.saturating_add(bytes / 4) } else { bytes };
     let wanted = Wanted { bytes, align: USUAL, zeroed: false };
     let mut new = planned(wanted, entry, null_mut);
-    if new.is_null() && bytes >= LEAST && busy::enter() {
+    if new.is_null() && bytes >= MIN && busy::enter() {
         let entry = session::get().and_then(|session| Some((session, large::entry_of(block)?)));
         new = entry
             .and_then(|(session, number)| {

@@ -8,11 +8,11 @@ use alloc::vec::Vec;
 use iced_x86::{Code, Instruction, OpKind, Register};
 
 /// Longest instruction, bytes.
-const MOST: usize = 15;
+const MAX: usize = 15;
 
 /// An instruction under construction.
 struct Bytes {
-    bytes: [u8; MOST],
+    bytes: [u8; MAX],
     len: usize,
 }
 
@@ -44,7 +44,7 @@ const WIDE_0F: Prefix = Prefix::Legacy { wide: true, escape: true };
 /// Appends `i` to `out`, to lie at `ip`. False, and nothing appended, when it is not one of the
 /// forms known here.
 pub fn encode(i: &Instruction, ip: u64, out: &mut Vec<u8>) -> bool {
-    let mut b = Bytes { bytes: [0; MOST], len: 0 };
+    let mut b = Bytes { bytes: [0; MAX], len: 0 };
     if form(i, ip, &mut b).is_none() {
         return false;
     }
@@ -82,7 +82,7 @@ fn form(i: &Instruction, ip: u64, b: &mut Bytes) -> Option<()> {
 /// `lea r64, [place]`, or a load (`mov`) from there. False, and nothing appended, when it cannot be
 /// encoded: a base that is not one of the 64-bit registers, a displacement of more than 32 bits.
 pub fn with_place(loads: bool, register: usize, at: Place, out: &mut Vec<u8>) -> bool {
-    let mut b = Bytes { bytes: [0; MOST], len: 0 };
+    let mut b = Bytes { bytes: [0; MAX], len: 0 };
     let opcode = if loads { 0x8b } else { 0x8d };
     if place(&mut b, WIDE, opcode, register as u8, at).is_none() {
         return false;

@@ -30,7 +30,7 @@ const DROPPED: u32 = 4;
 pub struct Tables {
     /// Address of the table in slot 0; all of them fit a 32-bit displacement.
     pub base: i32,
-    /// The first slot that is the engine's, and how many there are. Slots below [`Self::MOST`]
+    /// The first slot that is the engine's, and how many there are. Slots below [`Self::MAX`]
     /// number links and sites, so engines of one program have slots of their own.
     pub first: usize,
     /// How many are the engine's.
@@ -39,7 +39,7 @@ pub struct Tables {
 
 impl Tables {
     /// Most of them: links are numbered by it.
-    pub const MOST: usize = 256;
+    pub const MAX: usize = 256;
 
     /// The table in a slot.
     pub fn table(&self, slot: usize) -> Table {

@@ -29,7 +29,7 @@ use hashbrown::HashMap;
 pub const EVERY: u64 = 255;
 /// Numbers that the sites of one generation have to themselves. There are fewer: each is in a block
 /// of its own.
-const MOST: usize = 1 << 24;
+const MAX: usize = 1 << 24;
 /// What is parked where the target is in %r11.
 pub(crate) const KNOWN: Parked = Parked { r11: true, pc_in_r11: true, ..Parked::NOTHING };
 
@@ -57,7 +57,7 @@ pub(crate) struct Sites {
 impl Sites {
     /// None yet; their numbers differ from those of generations in other slots.
     pub fn in_slot(slot: usize) -> Self {
-        Sites { first: slot * MOST, ..Sites::default() }
+        Sites { first: slot * MAX, ..Sites::default() }
     }
 
     /// Number that the next site will have.
@@ -130,12 +130,12 @@ mod tests {
                 number
             })
             .collect();
-        assert_eq!(numbers, [3 * MOST, 3 * MOST + 1]);
+        assert_eq!(numbers, [3 * MAX, 3 * MAX + 1]);
         assert_eq!(sites.sample(numbers[1], 70, 2), None);
         assert_eq!(sites.sample(numbers[0], 71, 2), None);
         assert_eq!(sites.sample(numbers[1], 72, 2), Some((site(1), alloc::vec![70, 72])));
         assert!(sites.samples.contains_key(&numbers[0]) && sites.samples.len() == 1);
-        for foreign in [0, MOST, 2 * MOST + 1, 3 * MOST + 2, 4 * MOST] {
+        for foreign in [0, MAX, 2 * MAX + 1, 3 * MAX + 2, 4 * MAX] {
             assert_eq!(sites.sample(foreign, 70, 1), None);
         }
     }

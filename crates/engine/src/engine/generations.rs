@@ -157,7 +157,7 @@ impl Engine {
                 || self.generations.retired.iter().any(|g| g.slot == *slot)
         };
         let slots = self.tables.first..self.tables.first + self.tables.count;
-        (slots.start..slots.end.min(Tables::MOST)).find(|slot| !used(slot))
+        (slots.start..slots.end.min(Tables::MAX)).find(|slot| !used(slot))
     }
 
     /// Takes back the memory of retired generations that no thread is in.

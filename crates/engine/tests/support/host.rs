@@ -77,7 +77,7 @@ impl Host for TestHost {
         MEANINGS.with(|meanings| {
             let mut meanings = meanings.borrow_mut();
             let known = meanings.iter().position(|m| *m == meaning).unwrap_or(meanings.len());
-            if known == meanings.len() && known < tally::MOST {
+            if known == meanings.len() && known < tally::MAX {
                 meanings.push(meaning);
             }
             (known < meanings.len()).then_some(known as u32)

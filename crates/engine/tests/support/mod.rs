@@ -131,7 +131,7 @@ const SHADOW_BYTES: usize = 3 << 44;
 /// Where the next machine's grants are asked for, away from its code.
 static GRANTS: AtomicU64 = AtomicU64::new(1 << 46);
 /// Tallies and control block.
-const BELOW: usize = 8 * tally::MOST + 4096;
+const BELOW: usize = 8 * tally::MAX + 4096;
 const CODE_BYTES: usize = 1 << 16;
 const TABLE_BYTES: usize = 8 << 20;
 const MASK: u64 = 1;

@@ -8,7 +8,7 @@
 use crate::rng::Rng;
 
 /// Most clusters that are tried.
-const MOST: usize = 12;
+const MAX: usize = 12;
 /// Starts for each number of clusters, and iterations of each.
 const STARTS: usize = 5;
 const ITERATIONS: usize = 100;
@@ -27,7 +27,7 @@ pub fn find(points: &[Point], rng: &mut Rng) -> Vec<usize> {
     let points: Vec<Point> =
         points.iter().map(|p| Point { at: p.at, weight: p.weight * scale }).collect();
     let mut best: Option<(f64, Vec<usize>)> = None;
-    for k in 1..=MOST.min(points.len()) {
+    for k in 1..=MAX.min(points.len()) {
         let (cost, cluster) = best_of_starts(&points, k, rng);
         let score = criterion(&points, &cluster, k, cost);
         if best.as_ref().is_none_or(|(found, _)| score > *found) {

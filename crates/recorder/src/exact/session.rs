@@ -285,7 +285,7 @@ impl Session {
     /// Fails when the memory cannot be mapped.
     pub fn meanings_of(&self, segment: u32) -> Result<Mapping<'_, AtomicU32>, RecorderError> {
         let start = u64::from(segment) * session::SEGMENT_BYTES;
-        self.memory.map(start + session::MEANINGS_OFFSET, tally::MOST)
+        self.memory.map(start + session::MEANINGS_OFFSET, tally::MAX)
     }
 
     /// Number of the segment.
@@ -317,7 +317,7 @@ impl Session {
     /// What the tallies mean that are in use.
     fn meanings(&self) -> Result<Vec<Meaning>, RecorderError> {
         let used = self.header()?.records()[0].tallies.load(Relaxed);
-        (0..(used as usize).min(tally::MOST))
+        (0..(used as usize).min(tally::MAX))
             .map(|number| {
                 // SAFETY: a number.
                 let bits =

@@ -344,7 +344,7 @@ impl Shared<'_> {
     /// Sums up a thread's tallies, as many as there are now: what they mean, and the steps that it
     /// took to check and to count.
     fn tallied(&self) -> impl Fn(&ThreadArea) -> ([u64; 3], [u64; 2]) {
-        let used = (self.header().tallies.load(Acquire) as usize).min(tally::MOST);
+        let used = (self.header().tallies.load(Acquire) as usize).min(tally::MAX);
         let meanings = &self.meanings.records()[..used];
         let meanings: Vec<_> =
             meanings.iter().map(|bits| Meaning::from_bits(bits.load(Relaxed))).collect();
@@ -358,7 +358,7 @@ impl Shared<'_> {
     /// What stands for a thread's counters, a few times faster than their sum: most threads of most
     /// programs sleep, and thousands of tallies each would be summed up for nothing.
     fn marks(&self) -> impl Fn(&ThreadArea) -> Mark {
-        let used = (self.header().tallies.load(Acquire) as usize).min(tally::MOST);
+        let used = (self.header().tallies.load(Acquire) as usize).min(tally::MAX);
         move |area: &ThreadArea| {
             let ThreadPage { folds, instructions, loads, stores, .. } = &area.page;
             let page = [folds, instructions, loads, stores].into_iter();

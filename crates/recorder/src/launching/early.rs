@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 /// Most that are kept; more are lost.
-const MOST: usize = 64;
+const MAX: usize = 64;
 
 const FREE: u32 = 0;
 const CHANGING: u32 = 1;
@@ -25,9 +25,9 @@ struct Slot {
 unsafe impl Sync for Slot {}
 
 /// In the order in which they came, but for signals that come at the same time.
-static SLOTS: [Slot; MOST] =
+static SLOTS: [Slot; MAX] =
     [const { Slot { state: AtomicU32::new(FREE), info: UnsafeCell::new(MaybeUninit::uninit()) } };
-        MOST];
+        MAX];
 
 /// Takes hold of the first slot that is in `state`.
 fn hold(state: u32) -> Option<&'static Slot> {

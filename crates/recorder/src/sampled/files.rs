@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Most files that are kept open; beyond, they have no names.
-const MOST: usize = 256;
+const MAX: usize = 256;
 
 /// The files of all processes of a recording. What was opened stays open as long as one of the
 /// clones, so a path handed out means the same file all the time.
@@ -44,7 +44,7 @@ impl Files {
         if let Some(file) = open.get(&which) {
             return ModuleFile::At(path_of(file));
         }
-        match mapping.open(pid).filter(|_| open.len() < MOST) {
+        match mapping.open(pid).filter(|_| open.len() < MAX) {
             Some(file) => ModuleFile::At(path_of(open.entry(which).or_insert(file))),
             None => ModuleFile::Unreachable,
         }

@@ -396,9 +396,9 @@ pub fn prepare(options: &SampleOptions) -> Accesses {
 /// Lets the calling thread run as soon as there is something to read, before programs that keep all
 /// processors busy; where that is not allowed, records may get lost, which is counted.
 fn come_first() {
-    const MOST: i32 = -20;
+    const MAX: i32 = -20;
     // SAFETY: plain numbers; 0 is the calling thread.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, MOST) };
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, MAX) };
 }
 
 /// Usual time between two samples of a running thread.

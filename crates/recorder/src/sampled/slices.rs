@@ -5,7 +5,7 @@ use profile::SliceRow;
 use std::time::Duration;
 
 /// Most slices; beyond, they are joined two by two.
-const MOST: u64 = 1 << 14;
+const MAX: u64 = 1 << 14;
 
 /// The slices of a recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,7 +26,7 @@ impl Slices {
     pub fn at(&self, time_ns: u64) -> Option<u32> {
         let since = self.since(time_ns);
         let slice = since.checked_div(self.length_ns).unwrap_or(0);
-        (slice < MOST).then_some(slice as u32)
+        (slice < MAX).then_some(slice as u32)
     }
 
     /// ns after the start.
@@ -46,7 +46,7 @@ impl Slices {
         let Some(first) = start_ns.checked_div(self.length_ns) else {
             return (0, vec![SliceRow { start_ns, end_ns }]);
         };
-        let last = (end_ns / self.length_ns).min(first + MOST);
+        let last = (end_ns / self.length_ns).min(first + MAX);
         let rows = (first..=last)
             .map(|slice| SliceRow {
                 start_ns: (slice * self.length_ns).max(start_ns),
@@ -76,8 +76,8 @@ mod tests {
     #[test]
     fn too_many_slices_are_joined() {
         let mut slices = Slices::new(0, Duration::from_nanos(10));
-        assert_eq!(slices.at(10 * MOST), None);
+        assert_eq!(slices.at(10 * MAX), None);
         slices.join();
-        assert_eq!(slices.at(10 * MOST), Some(MOST as u32 / 2));
+        assert_eq!(slices.at(10 * MAX), Some(MAX as u32 / 2));
     }
 }

@@ -27,7 +27,7 @@ use types::ThreadId;
 /// First and longest visit, and how often each thread may come meanwhile.
 const FIRST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_millis(500);
-const MOST: usize = 40;
+const MAX: usize = 40;
 /// The time is this many times as long as all visits: where an armed register slows programs down,
 /// and elsewhere.
 const SHARE_SLOW: u32 = 100;
@@ -135,7 +135,7 @@ impl Visited {
         length: Duration,
     ) -> io::Result<Self> {
         let visits = |thread: ThreadId, visit| {
-            Visits::look(process.threads[thread.index()].tid, address, visit, MOST)
+            Visits::look(process.threads[thread.index()].tid, address, visit, MAX)
         };
         let (writer, reader) = (visits(pair.0, Visit::Write)?, visits(pair.1, Visit::Access)?);
         Ok(Self { pid: process.pid, pair, writer, reader, since, since_ns, end: since + length })
@@ -161,9 +161,9 @@ impl Visited {
 }
 
 /// The part of the time from `since` to `until` in which neither was in a trap of `trap_ns`, at
-/// least [`LEAST`].
+/// least [`MIN`].
 fn untrapped(writes: &[u64], reads: &[u64], (since_ns, until_ns): (u64, u64), trap_ns: u64) -> f64 {
-    const LEAST: f64 = 0.25;
+    const MIN: f64 = 0.25;
     let mut begins: Vec<u64> = writes.iter().chain(reads).copied().collect();
     begins.sort_unstable();
     let (mut trapped_ns, mut end_ns) = (0, since_ns);
@@ -173,7 +173,7 @@ fn untrapped(writes: &[u64], reads: &[u64], (since_ns, until_ns): (u64, u64), tr
         end_ns = end_ns.max(end);
     }
     let length_ns = until_ns.saturating_sub(since_ns).max(1);
-    (1.0 - trapped_ns as f64 / length_ns as f64).max(LEAST)
+    (1.0 - trapped_ns as f64 / length_ns as f64).max(MIN)
 }
 
 /// The mean time between two handovers from `since` to `until`, in which the line was written and
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn what_is_handed_over_in_a_moment_tells_nothing_of_the_rest() {
         let writes: Vec<u64> = (0..10).collect();
-        let at_once: Vec<u64> = (0..MOST as u64).map(|k| 100 + k).collect();
+        let at_once: Vec<u64> = (0..MAX as u64).map(|k| 100 + k).collect();
         assert_eq!(between(&writes, &at_once, (0, 163), false), None);
         assert_eq!(between(&writes, &at_once[..9], (0, 1000), true), Some(1000.0));
         // Only read; and hardly ever.

@@ -29,7 +29,7 @@ const PER_ACCESS: f64 = 2.5;
 const MEMORY: f64 = 20.0;
 /// Part of a transfer's latency in which a thread can do nothing else, at least: stores wait in
 /// buffers, and loads overlap with what does not need them.
-const LEAST_STALLED: f64 = 0.5;
+const MIN_STALLED: f64 = 0.5;
 
 /// What a finding's transfers cost: an estimate.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, TS)]
@@ -138,7 +138,7 @@ impl Costs {
         let (latency, instruction) = (self.latency, INSTRUCTION);
         [
             price(latency.mid, instruction.mid, latency.mid / 2.0, 1.0),
-            price(latency.low, instruction.high, latency.mid, LEAST_STALLED),
+            price(latency.low, instruction.high, latency.mid, MIN_STALLED),
             price(latency.high, instruction.low, latency.low / 2.0, 1.0),
         ]
     }

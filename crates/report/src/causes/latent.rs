@@ -24,7 +24,7 @@ const PAIR_OF_LINES: u64 = 128;
 /// Visits below which nothing is said, as of events.
 const MIN_VISITS: f64 = 500.0;
 /// Most that are told.
-const MOST: usize = 4;
+const MAX: usize = 4;
 
 /// False sharing that would appear.
 #[derive(Clone, PartialEq, Debug, Serialize, TS)]
@@ -85,7 +85,7 @@ pub(super) fn found(
         list.extend(told);
     }
     list.sort_by(|a, b| b.transfers.total_cmp(&a.transfers));
-    list.truncate(MOST);
+    list.truncate(MAX);
     list
 }
 

@@ -11,14 +11,14 @@ use crate::verdict::list;
 use types::numbers::grouped;
 
 /// Most sides of a finding, and the share of its events that makes one worth it.
-const MOST_SIDES: usize = 4;
+const MAX_SIDES: usize = 4;
 const NOTABLE_SIDE: f64 = 0.05;
 /// Threads whose bytes are told one by one.
-const MOST_RANGES: usize = 4;
+const MAX_RANGES: usize = 4;
 /// Names of fields and variables in a sentence.
-const MOST_NAMES: usize = 3;
+const MAX_NAMES: usize = 3;
 /// Most callers of a side.
-const MOST_CALLERS: usize = 4;
+const MAX_CALLERS: usize = 4;
 /// Threads are listed one by one up to this many ranges.
 const RANGES: usize = 3;
 
@@ -39,7 +39,7 @@ pub(super) fn chosen<'g>(group: &'g Group, origins: &Origins) -> Vec<(u32, &'g S
     let needed = |at: u32| Some(at) == giver || Some(at) == taker;
     let mut kept: Vec<(u32, &Seen)> = Vec::new();
     for (at, side) in sides {
-        let notable = side.events() as f64 >= least && kept.len() < MOST_SIDES;
+        let notable = side.events() as f64 >= least && kept.len() < MAX_SIDES;
         if notable || needed(at) {
             kept.push((at, side));
         }
@@ -76,7 +76,7 @@ fn side(origin: &Origin, seen: &Seen, group: &Group, memory: &Memory<'_>) -> Sid
             callers.push(caller.clone());
         }
     }
-    callers.truncate(MOST_CALLERS);
+    callers.truncate(MAX_CALLERS);
     Side {
         threads: seen.threads(),
         does: seen.kind(),
@@ -101,10 +101,10 @@ fn range_words(ranges: &[(u32, String)]) -> String {
     }
     let each: Vec<String> = ranges
         .iter()
-        .take(MOST_RANGES)
+        .take(MAX_RANGES)
         .map(|(thread, range)| format!("T{thread} {range}"))
         .collect();
-    let more = if ranges.len() > MOST_RANGES { ", …" } else { "" };
+    let more = if ranges.len() > MAX_RANGES { ", …" } else { "" };
     each.join(", ") + more
 }
 
@@ -125,7 +125,7 @@ fn side_words(side: &Side, object: &str) -> String {
     };
     // The object's own name says nothing new.
     let new = side.fields.iter().filter(|name| object.split(" (").next() != Some(name.as_str()));
-    let quoted: Vec<String> = new.take(MOST_NAMES).map(|name| format!("'{name}'")).collect();
+    let quoted: Vec<String> = new.take(MAX_NAMES).map(|name| format!("'{name}'")).collect();
     let own = has_own_bytes(&side.bytes);
     let what = match (quoted.is_empty(), side.bytes.is_empty()) {
         (true, true) => String::new(),
@@ -203,7 +203,7 @@ fn neighbours(sides: &[Side]) -> Vec<String> {
             names.push(quoted);
         }
     }
-    names.truncate(MOST_NAMES);
+    names.truncate(MAX_NAMES);
     names
 }
 

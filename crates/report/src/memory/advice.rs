@@ -51,7 +51,7 @@ const NEAR_EQUAL: f64 = 1.25;
 /// Part of a node's memory that copies may take.
 const ROOM_FOR_COPIES: f64 = 0.5;
 /// Most pieces of advice.
-const MOST: usize = 12;
+const MAX: usize = 12;
 
 /// What pattern advice is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, TS)]
@@ -170,7 +170,7 @@ pub(crate) fn advice(facts: &Facts<'_>) -> Vec<DataAdvice> {
     found.extend(facts.controllers(&rest, &facts.loads_with(&found)));
     found.retain(|found| found.gain() >= found.least());
     found.sort_by(|a, b| b.gain().total_cmp(&a.gain()));
-    found.truncate(MOST);
+    found.truncate(MAX);
     let finish = |(number, found): (usize, &Found)| words::finish(facts, number, found);
     found.iter().enumerate().map(finish).collect()
 }

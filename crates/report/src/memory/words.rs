@@ -10,7 +10,7 @@ use analysis::binary_bytes;
 use types::numbers::{grouped, percent, short};
 
 /// Objects and teams that are named one by one.
-const MOST_NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 /// Share of an object's accesses from which on a node stands for all that use it.
 const ONE_NODE: f64 = 0.9;
 /// Share of accesses from which on a node is named.
@@ -206,8 +206,8 @@ fn read_by_all(facts: &Facts<'_>, object: &ObjectUse) -> (String, String) {
 
 fn sharers(facts: &Facts<'_>, found: &Found, object: &ObjectUse) -> (String, String) {
     let teams = facts.teams.map_or(&[][..], |teams| &teams.list);
-    let named: Vec<String> = teams.iter().take(MOST_NAMED).map(|team| facts.team(team)).collect();
-    let more = match teams.len().saturating_sub(MOST_NAMED) {
+    let named: Vec<String> = teams.iter().take(MAX_NAMED).map(|team| facts.team(team)).collect();
+    let more = match teams.len().saturating_sub(MAX_NAMED) {
         0 => String::new(),
         n => format!("; and {n} more"),
     };
@@ -257,7 +257,7 @@ fn hot_objects(facts: &Facts<'_>, found: &Found) -> (String, String) {
         let object = &facts.objects[*at];
         format!("{} ({})", object.name, percent(object.total as f64 / facts.all as f64))
     };
-    let names: Vec<String> = found.objects.iter().take(MOST_NAMED).map(name).collect();
+    let names: Vec<String> = found.objects.iter().take(MAX_NAMED).map(name).collect();
     let evidence = format!(
         "{} serves {} of all accesses, most of them to {}, which several nodes use at the same time",
         capitalised(&facts.node(first.home())),
@@ -268,7 +268,7 @@ fn hot_objects(facts: &Facts<'_>, found: &Found) -> (String, String) {
     let put = facts.spread_over(&found.objects, &others);
     let moved = put
         .iter()
-        .take(MOST_NAMED)
+        .take(MAX_NAMED)
         .map(|(at, node)| format!("{} on {}", facts.objects[*at].name, facts.node(*node)));
     let advice = format!(
         "Spread them over the nodes: {} (numa_alloc_onnode, mbind).",

@@ -11,7 +11,7 @@ use types::Sharing;
 
 /// Share of really shared events of a line below which its threads use their own bytes at a time,
 /// though all of them in the long run, as when elements are handed out anew.
-const LEAST_TRUE: f64 = 0.01;
+const MIN_TRUE: f64 = 0.01;
 
 /// Marks those events of a line and object with false sharing that are between threads of which one
 /// wrote, some time, most of what the other takes.
@@ -21,7 +21,7 @@ pub(super) fn mark(events: &mut [One<'_>]) {
         those.map(|one| one.event.count as f64).sum()
     };
     let (truly, all) = (sum(&[Sharing::True]), sum(&[Sharing::True, Sharing::False]));
-    if truly < all * LEAST_TRUE {
+    if truly < all * MIN_TRUE {
         return;
     }
     let mut wrote: HashMap<u32, u64> = HashMap::new();
