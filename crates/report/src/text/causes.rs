@@ -25,7 +25,8 @@ pub(super) fn write_first(out: &mut String, style: TextStyle, findings: &Finding
 fn write_cause(out: &mut String, style: TextStyle, number: usize, cause: &Cause) -> fmt::Result {
     let title = format!("{number}. {}: {}", printable(&cause.title), weight(cause));
     writeln!(out, "{}", style.bold(&style.wrap(&title, "   ")))?;
-    let seen = format!("   {}. {}", printable(&cause.evidence), cause.remarks);
+    let caveat = cause.cost.caveat();
+    let seen = format!("   {}. {caveat}", printable(&cause.evidence));
     writeln!(out, "{}", style.wrap(seen.trim_end(), "   "))?;
     writeln!(out, "{}", style.wrap(&format!("   → {}", printable(&cause.advice)), "     "))
 }
@@ -49,7 +50,8 @@ pub(super) fn write_others(out: &mut String, style: TextStyle, findings: &Findin
             (true, CauseKind::Transferred) => "Where threads run decides what it costs.",
             _ => cause.cost.advice(),
         };
-        let after: String = [worth, &cause.remarks]
+        let caveat = cause.cost.caveat();
+        let after: String = [worth, &caveat]
             .iter()
             .filter(|text| !text.is_empty())
             .map(|text| format!(" {text}"))
@@ -61,19 +63,6 @@ pub(super) fn write_others(out: &mut String, style: TextStyle, findings: &Findin
         };
         let text = format!("  - {}{lines}: {}.{after}", printable(&cause.title), weight(cause));
         writeln!(out, "{}", style.wrap(&text, "     "))?;
-    }
-    Ok(())
-}
-
-/// False sharing that would appear elsewhere.
-pub(super) fn write_latent(out: &mut String, style: TextStyle, findings: &Findings) -> fmt::Result {
-    if findings.latent.is_empty() {
-        return Ok(());
-    }
-    heading(out, style, "Would appear elsewhere")?;
-    for latent in &findings.latent {
-        let text = format!("  - {}", printable(&latent.text));
-        writeln!(out, "{}", style.wrap(&text, "    "))?;
     }
     Ok(())
 }
