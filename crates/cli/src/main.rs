@@ -7,6 +7,7 @@ mod kind;
 mod output;
 mod progress;
 mod said;
+mod traces;
 mod verbs;
 
 use clap::{CommandFactory, Parser, Subcommand};

@@ -46,7 +46,7 @@ fn pairs_come_together_and_that_is_proved() {
 
 /// Partners that change every 5 s.
 fn swapping(task: u32, ms: u64, _: &mut simulated::Random) -> u32 {
-    if ms / 5000 % 2 == 0 { (task + 2) % 4 } else { task ^ 1 }
+    if (ms / 5000).is_multiple_of(2) { (task + 2) % 4 } else { task ^ 1 }
 }
 
 #[test]

@@ -40,8 +40,8 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 /// 2: segments, modes, sites, cells and events by time slice, trace; 3: store of translated code;
 /// 4: tallies; 5: which threads wait in system calls; 6: windows;
 /// 7: checks in tallies, tracked blocks, memory shared by processes, objects; 8: call paths, zones,
-/// mapped files; 9: pages; 10: light code between windows.
-pub const VERSION: u32 = 10;
+/// mapped files; 9: pages; 10: light code between windows; 11: first writes of unknown blocks.
+pub const VERSION: u32 = 11;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
 /// Added where otherwise an odd number of variables would be taken out again: see
@@ -533,10 +533,10 @@ pub struct ThreadPage {
     pub folded: [AtomicU64; 3],
     /// Odd while the tallies are added up; see [`Self::folded`].
     pub folds: AtomicU64,
-    /// First reads and writes, in counting parts of windows, of blocks whose last writer may have
-    /// been forgotten; each counts for as many as there are blocks for each one of its kind.
+    /// First reads and writes of blocks whose last writer may have been forgotten, in counting
+    /// parts of windows, scaled to all such blocks.
     pub unknown: AtomicU64,
-    /// Transfers that the thread has counted, and those that late ones stand for.
+    /// Transfers that were counted, with those that late ones stand for.
     pub transfers: AtomicU64,
     /// Those that late ones stand for.
     pub far: AtomicU64,
@@ -554,52 +554,5 @@ const _: () = assert!(THREADS_OFFSET.is_multiple_of(PAGE) && PAGES_OFFSET.is_mul
 const _: () = assert!(size_of::<Module>() == 512);
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    extern crate alloc;
-    use alloc::alloc::{Layout, alloc_zeroed};
-    use alloc::boxed::Box;
-    use core::cell::Cell;
-    use types::tally::Meaning;
-
-    fn page() -> Box<ThreadPage> {
-        // SAFETY: zeroed, which is valid for every field, and allocated as a box would be.
-        unsafe { Box::from_raw(alloc_zeroed(Layout::new::<ThreadPage>()).cast()) }
-    }
-
-    #[test]
-    fn whatever_moment_a_thread_that_exits_is_looked_at_its_counts_are_whole() {
-        let (page, tally) = (page(), Cell::new(7u64));
-        page.loads.store(5, Ordering::Relaxed);
-        let meaning = Meaning::new(10, 2, 1).unwrap();
-        let tallied = || types::tally::sum([(meaning, tally.get())].into_iter());
-        let whole = [70, 19, 7];
-        assert_eq!(page.executed(tallied), whole);
-        page.fold(tallied, || {
-            assert_eq!(page.executed(tallied), whole, "before the tallies are cleared");
-            tally.set(3);
-            assert_eq!(page.executed(tallied), whole, "in between");
-            tally.set(0);
-        });
-        assert_eq!(page.executed(tallied), whole);
-        // A signal's handler may still run.
-        tally.set(1);
-        assert_eq!(page.executed(tallied), [80, 21, 8]);
-    }
-
-    #[test]
-    fn a_reader_that_a_fold_overtakes_looks_again() {
-        let (page, tally) = (page(), Cell::new(7u64));
-        let meaning = Meaning::new(10, 2, 1).unwrap();
-        let tallied = || types::tally::sum([(meaning, tally.get())].into_iter());
-        let first = Cell::new(true);
-        let overtaken = || {
-            let read = tallied();
-            if first.replace(false) {
-                page.fold(tallied, || tally.set(0));
-            }
-            read
-        };
-        assert_eq!(page.executed(overtaken), [70, 14, 7]);
-    }
-}
+#[path = "session_tests.rs"]
+mod tests;

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use test_support::run::heed_interrupts;
 use test_support::{Compiler, Outcome, Run, Scratch, Target, Threadtalk, probe};
 
 fn partners() -> &'static Path {
@@ -64,6 +65,7 @@ impl Beside {
 
     fn auto(args: &[&str]) -> Self {
         let mut command = Command::new(Threadtalk::built().path());
+        heed_interrupts(&mut command);
         let child = command.arg("auto").args(args).stderr(Stdio::null()).spawn();
         Self(child.expect("auto starts"))
     }

@@ -253,8 +253,7 @@ struct reading {
 
 // The thread has taken a block with this word, which has no writer, after a reading, or 0: what it
 // overwrites, and what it has read there for the first time, may be another thread's.
-static inline void count_unknown_write(struct thread *t, u64 word, u64 address,
-                                       const struct reading *read) {
+static inline void count_unknown_write(struct thread *t, u64 word, u64 address, const struct reading *read) {
     u64 blocks = unknown_by(word, address);
     count_unknown(t, read && !(word & t->mask) ? 2 * blocks : blocks);
 }

@@ -7,11 +7,11 @@ pub mod sampled;
 
 use self::dial::{Budget, budget, duty, unkept};
 use self::kept_trace::KeptTrace;
-use super::simulate;
 use crate::family;
 use crate::output::OUTPUT;
 use crate::progress::{self, Later, Waiting};
 use crate::said::{refuse, say, several};
+use crate::traces;
 use anyhow::Context;
 use clap::ArgGroup;
 use profile::schema::{PROCESSES_FOLDER, TOGETHER};
@@ -99,7 +99,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["matrix", "undirected", "reference", "pages", "duty", "budget", "sample"], help_heading = EXACT, hide_short_help = true)]
     trace: bool,
     /// Most bytes that the accesses may take, like 4GiB; what comes after them is not kept
-    #[arg(long, value_name = "SIZE", default_value = "16GiB", value_parser = simulate::size, requires = "trace", help_heading = EXACT, hide_short_help = true)]
+    #[arg(long, value_name = "SIZE", default_value = "16GiB", value_parser = traces::size, requires = "trace", help_heading = EXACT, hide_short_help = true)]
     max_trace: u64,
     /// Sample: fast, with estimates instead of exact numbers
     #[arg(long, help_heading = SAMPLING)]

@@ -29,7 +29,7 @@ pub struct Args {
     #[arg(long, value_name = "PLAN")]
     plan: PathBuf,
     /// Application to start, by name or number, if the plan is for several
-    #[arg(long, value_name = "APP")]
+    #[arg(long, value_name = "APP", hide_short_help = true)]
     app: Option<String>,
     /// Who binds the threads
     #[arg(long, value_enum, default_value = "threadtalk", value_name = "WHO")]
@@ -40,7 +40,10 @@ pub struct Args {
     /// Say every so often where data is while the program runs, like 10s
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, hide_short_help = true)]
     data_every: Option<Duration>,
-    /// Look early, for at most TIME, whether the plan fits what the threads of this run communicate
+    /// Look early whether the plan fits this run
+    ///
+    /// Samples the beginning, for at most TIME, and says whether another placement would make what
+    /// the threads communicate cheaper.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration,
           num_args = 0..=1, default_missing_value = "10s", require_equals = true)]
     verify: Option<Duration>,

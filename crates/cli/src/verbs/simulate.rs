@@ -10,7 +10,6 @@ mod source;
 mod text;
 mod verify;
 
-pub use source::{IN_PROFILE, size};
 pub use verify::verify;
 
 use super::topo;
@@ -18,6 +17,7 @@ use crate::choice::one_of;
 use crate::output::{self, Destination};
 use crate::progress::Waiting;
 use crate::said::say;
+use crate::traces;
 use anyhow::{Context, ensure};
 use placement::{DataPolicy, PolicyKind};
 use simulation::{Job, Machine, Options, Outcome, Usage, simulate};
@@ -73,7 +73,7 @@ pub struct Args {
     no_tlb: bool,
     /// Most bytes that the accesses of the program may take while they wait to be simulated, like
     /// 4GiB
-    #[arg(long, value_name = "SIZE", default_value = "16GiB", value_parser = source::size, conflicts_with = "trace", hide_short_help = true)]
+    #[arg(long, value_name = "SIZE", default_value = "16GiB", value_parser = traces::size, conflicts_with = "trace", hide_short_help = true)]
     max_trace: u64,
     #[command(flatten)]
     destination: Destination,

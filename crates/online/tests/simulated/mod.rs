@@ -68,6 +68,22 @@ pub struct Run {
     pub slowest_s: f64,
 }
 
+/// Does what was decided; the bindings that it made.
+fn act(actions: &[Action], bound: &mut BTreeMap<u32, u32>) -> usize {
+    let mut binds = 0;
+    for action in actions {
+        match action {
+            Action::Bind { task, cpu } => {
+                binds += 1;
+                bound.insert(*task, *cpu);
+            }
+            Action::Release { task } => drop(bound.remove(task)),
+            Action::Move { .. } => {}
+        }
+    }
+    binds
+}
+
 /// Runs a program for `ms` with `samples` samples of each task per look of 50 ms.
 pub fn run(
     program: &Program,
@@ -122,16 +138,7 @@ pub fn run(
         let start = cpu_seconds();
         let decision = decider.step(&observation);
         run.slowest_s = run.slowest_s.max(cpu_seconds() - start);
-        for action in &decision.actions {
-            match action {
-                Action::Bind { task, cpu } => {
-                    run.binds += 1;
-                    bound.insert(*task, *cpu);
-                }
-                Action::Release { task } => drop(bound.remove(task)),
-                Action::Move { .. } => {}
-            }
-        }
+        run.binds += act(&decision.actions, &mut bound);
         if !decision.is_empty() {
             run.decisions.push((now, decision));
         }

@@ -53,6 +53,7 @@ mod tests {
     /// In a thread of its own, which alone changes.
     #[test]
     fn a_thread_may_always_ask_for_its_own_niceness() {
+        // SAFETY: no pointers.
         let own = || unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
         let before = own();
         std::thread::spawn(move || {

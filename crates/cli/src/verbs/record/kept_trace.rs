@@ -1,7 +1,7 @@
 //! `record --trace`: the accesses of the program in a file of its profile.
 
 use crate::said::say;
-use crate::verbs::simulate::IN_PROFILE;
+use crate::traces::IN_PROFILE;
 use anyhow::Context;
 use recorder::record::Recording;
 use recorder::reference::Following;

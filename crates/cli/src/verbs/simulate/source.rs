@@ -1,6 +1,7 @@
 //! Where the accesses come from: the program, run under the exact engine, or a file.
 
 use crate::said::{refuse, say};
+use crate::traces::IN_PROFILE;
 use crate::verbs::record;
 use anyhow::{Context, bail};
 use profile::Counted;
@@ -13,24 +14,6 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, IntoInnerError};
 use std::path::Path;
-
-/// Name of the trace in a profile's folder.
-pub const IN_PROFILE: &str = "trace";
-
-/// A number of bytes with a unit; errors are phrases.
-pub fn size(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match &text[digits.len()..] {
-        "" | "B" => 1,
-        "K" | "KiB" => 1 << 10,
-        "M" | "MiB" => 1 << 20,
-        "G" | "GiB" => 1u64 << 30,
-        "T" | "TiB" => 1 << 40,
-        unit => return Err(format!("there is no unit '{unit}'; write a size like 4GiB")),
-    };
-    let count = digits.trim().parse::<u64>().ok().and_then(|count| count.checked_mul(unit));
-    count.filter(|bytes| *bytes > 0).ok_or_else(|| "write a size like 4GiB".into())
-}
 
 /// What fails when there is no room for accesses that are read several times.
 const KEEP: &str = "cannot keep the accesses in the folder for temporary files (TMPDIR)";
@@ -125,17 +108,4 @@ pub fn facts(end: &TraceEnd, accesses: &[u64]) -> Vec<ThreadFacts> {
     };
     let facts = |thread| ThreadFacts { instructions_per_access: rate(thread) };
     (0..accesses.len()).map(facts).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_have_units() {
-        assert_eq!(size("4GiB"), Ok(4 << 30));
-        assert_eq!(size("512K"), Ok(512 << 10));
-        assert!(size("4 parsecs").is_err() && size("").is_err() && size("0").is_err());
-        assert!(size("99999999999TiB").is_err());
-    }
 }
