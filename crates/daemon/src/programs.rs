@@ -21,7 +21,7 @@ pub struct Program {
     pub threads: usize,
     /// Those that are bound.
     pub bound: usize,
-    /// Placements that were made, of which so many were kept as proved and undone.
+    /// Placements that were made.
     pub placed: u64,
     /// Placements that were kept as proved.
     pub kept: u64,

@@ -9,7 +9,8 @@ pub const MAX_RECORDS: usize = 1 << 20;
 /// No record.
 pub const NONE: u32 = 0;
 
-/// A run of pages. Fields change under the lock of `large`, or by whoever has the block.
+/// A run of pages. Its fields are changed under the lock of `large`, or by the thread that
+/// allocates or frees the block.
 #[repr(C, align(64))]
 pub struct Record {
     /// Where the run begins.

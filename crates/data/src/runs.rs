@@ -82,8 +82,8 @@ pub struct Extent {
 impl Extent {
     pub const NONE: Self = Self { at: 0, end: 0 };
 
-    /// Takes a run of so many pages, from a new extent if need be; its address. Under the lock of
-    /// `large`.
+    /// Takes a run of `pages` pages and returns its address. Maps a new extent if this one is too
+    /// small. The caller holds the lock of `large`.
     pub fn take(&mut self, pages: usize) -> Option<usize> {
         let bytes = pages.checked_mul(PAGE)?;
         let align = if pages >= HUGE { UNIT } else { PAGE };

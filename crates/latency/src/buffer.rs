@@ -27,7 +27,7 @@ unsafe impl Sync for Buffer {}
 unsafe impl Send for Buffer {}
 
 impl Buffer {
-    /// About so many bytes on the node with the kernel's number; errors are reasons.
+    /// About `bytes` bytes on the node with the kernel's number `node`. Errors say the reason.
     pub fn on(node: u32, bytes: u64) -> Result<Self, String> {
         let bytes = (bytes as usize / ALIGNED).max(1) * ALIGNED;
         let mapped = bytes + ALIGNED;
@@ -111,7 +111,7 @@ impl Buffer {
         (0..reads).fold(from, |at, _| words[at as usize * (STEP / 8)])
     }
 
-    /// Reads one of so many equal parts, and returns a sum.
+    /// Reads part number `part` of `parts` equal ones and returns the sum of its words.
     pub fn read(&self, part: usize, parts: usize) -> u64 {
         let words = self.words();
         let each = words.len() / parts;

@@ -127,7 +127,7 @@ impl Communication {
         }
     }
 
-    /// What is recent, if that is kept for so many tasks.
+    /// Recent communication; `None` for more than `MAX_RECENT_TASKS` tasks.
     pub fn recent(&self, tasks: usize) -> Option<&Counted> {
         self.recent.as_ref().filter(|_| tasks <= MAX_RECENT_TASKS)
     }

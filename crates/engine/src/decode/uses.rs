@@ -114,7 +114,7 @@ fn shifts(mnemonic: Mnemonic) -> bool {
 /// Code must be mapped at `pc`. Up to 15 bytes are read; the decoder stops at the end of the
 /// instruction, and instructions do not run into unmapped memory in code that can execute.
 pub unsafe fn decode(pc: u64) -> Instruction {
-    // SAFETY: the slice is only read as far as the instruction reaches.
+    // SAFETY: no byte behind the end of the instruction is read.
     let bytes = unsafe { core::slice::from_raw_parts(pc as *const u8, 15) };
     Decoder::with_ip(64, bytes, pc, DecoderOptions::NONE).decode()
 }

@@ -36,8 +36,7 @@ impl Running {
         engines.find(|engine| engine.contains(registers.pc))?.recover(registers, slot)
     }
 
-    /// The thread comes to the dispatcher and goes on in the engine in which it was not the last
-    /// time.
+    /// The thread comes to the dispatcher, which lets it go on in the other engine.
     pub(super) fn change(&mut self, link: i64, target: u64, host: &mut TestHost) -> u64 {
         let light = self.light.as_mut().expect("there are two");
         let mut engines = [&mut self.engine, light];
