@@ -294,7 +294,8 @@ impl<'a> Auto<'a> {
         seen.tasks = self.load.look(pids.iter().copied(), &mut self.actor);
         seen.idle_ns = self.load.idle_ns(&self.allowed);
         seen.refused = std::mem::take(&mut self.refused);
-        seen.work.extend(self.options.metric.as_mut().and_then(Metric::look));
+        let metric = self.options.metric.as_mut();
+        seen.work.extend(metric.and_then(|metric| metric.look(Instant::now())));
         if Instant::now() >= self.look_seldom {
             self.look_seldom = Instant::now() + SELDOM;
             seen.allowed = self.processors();

@@ -36,10 +36,9 @@ impl Metric {
         Self { source, last: None, next: Instant::now() }
     }
 
-    /// What was done since the last reading, if it is time and there is a number. A number that
-    /// shrinks begins anew.
-    pub fn look(&mut self) -> Option<Work> {
-        let now = Instant::now();
+    /// What was done since the last reading, if it is time at `now` and there is a number. A number
+    /// that shrinks begins anew.
+    pub fn look(&mut self, now: Instant) -> Option<Work> {
         if now < self.next {
             return None;
         }
@@ -93,15 +92,14 @@ mod tests {
         let path = scratch.join("count");
         std::fs::write(&path, "100 requests\n").unwrap();
         let mut metric = Metric::new(Source::File(path.clone()));
-        assert_eq!(metric.look(), None);
+        let start = Instant::now();
+        assert_eq!(metric.look(start), None);
         std::fs::write(&path, "130\n").unwrap();
-        assert_eq!(metric.look(), None, "too early");
-        std::thread::sleep(FILE_REST);
-        let work = metric.look().unwrap();
-        assert!(work.amount == 30.0 && work.ns >= FILE_REST.as_nanos() as u64);
+        assert_eq!(metric.look(start + FILE_REST / 2), None, "too early");
+        let work = metric.look(start + FILE_REST).unwrap();
+        assert_eq!((work.amount, work.ns), (30.0, FILE_REST.as_nanos() as u64));
         std::fs::write(&path, "soon").unwrap();
-        std::thread::sleep(FILE_REST);
-        assert_eq!(metric.look(), None);
+        assert_eq!(metric.look(start + 2 * FILE_REST), None);
         assert!(metric.read().unwrap_err().to_string().contains("begins with no number"));
         assert_eq!(Metric::new(Source::Command("echo 7.5".into())).read().unwrap(), 7.5);
         assert!(Metric::new(Source::Command("exit 1".into())).read().is_err());

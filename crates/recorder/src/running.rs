@@ -42,8 +42,8 @@ pub struct Looks {
 }
 
 impl Looks {
-    pub fn new() -> Self {
-        let start = Instant::now();
+    /// To look from `start` on.
+    pub fn new(start: Instant) -> Self {
         Self { start, next: start, last_ns: 0, spent: Duration::ZERO }
     }
 
@@ -52,10 +52,9 @@ impl Looks {
         self.next
     }
 
-    /// Looks, if it is time, by `look`, which is given the moment that its looks count for: the
-    /// middle of the time since the last one. `now_ns` is on the recording's clock.
-    pub fn turn(&mut self, now_ns: u64, look: impl FnOnce(u64)) {
-        let now = Instant::now();
+    /// Looks, if it is time at `now`, by `look`, which is given the moment that its looks count for:
+    /// the middle of the time since the last one. `now_ns` is `now` on the recording's clock.
+    pub fn turn(&mut self, now: Instant, now_ns: u64, look: impl FnOnce(u64)) {
         if now < self.next {
             return;
         }

@@ -81,15 +81,15 @@ fn a_thread_of_ours_is_seen_where_it_runs() {
 
 #[test]
 fn looks_are_no_oftener_than_they_may_cost() {
-    let mut looks = Looks::new();
+    let start = Instant::now();
+    let mut looks = Looks::new(start);
     let mut seen = Vec::new();
-    looks.turn(8 * MS, |at| seen.push(at));
-    looks.turn(9 * MS, |at| seen.push(at));
+    looks.turn(start, 8 * MS, |at| seen.push(at));
+    looks.turn(start + FIRST_REST / 2, 9 * MS, |at| seen.push(at));
     assert_eq!(seen, [4 * MS], "the second comes too soon");
-    let rest = looks.due() - Instant::now();
-    assert!(rest <= LONGEST_REST, "{rest:?}");
-    looks.next = Instant::now();
-    looks.turn(20 * MS, |at| {
+    let now = looks.due();
+    assert!(now > start && now <= start + LONGEST_REST);
+    looks.turn(now, 20 * MS, |at| {
         seen.push(at);
         let start = cpu_time();
         while cpu_time() - start < Duration::from_millis(23) {
@@ -97,5 +97,5 @@ fn looks_are_no_oftener_than_they_may_cost() {
         }
     });
     assert_eq!(seen, [4 * MS, 14 * MS]);
-    assert!(looks.due() - Instant::now() > Duration::from_millis(300));
+    assert!(looks.due() - now > Duration::from_millis(300));
 }

@@ -96,7 +96,7 @@ pub fn watch(
         timeline: Timeline::new(origin_ns, slice),
         processes: Vec::new(),
         costs: Costs::new(),
-        looks: Looks::new(),
+        looks: Looks::new(Instant::now()),
         flows: Flows::default(),
         histories: options.counts_pages().then(Histories::default),
         done: Done::default(),
@@ -166,8 +166,8 @@ impl Watch<'_> {
         }
         let now_ns = self.now_ns();
         let processes = &mut self.processes;
-        self.looks
-            .turn(now_ns, |at_ns| processes.iter_mut().for_each(|p| p.look_at_threads(at_ns)));
+        let look = |at_ns| processes.iter_mut().for_each(|p| p.look_at_threads(at_ns));
+        self.looks.turn(Instant::now(), now_ns, look);
         self.processes.iter_mut().for_each(Process::look);
         let live = |segment: usize| self.processes[segment].shared.is_some();
         self.flows.turn(self.session, self.processes.len(), live, now_ns);

@@ -143,7 +143,7 @@ impl<'a> Follower<'a> {
                 watches_nothing && options.choice.stream == Stream::Waiting,
                 options.choice.armed,
             ),
-            looks: Looks::new(),
+            looks: Looks::new(Instant::now()),
             per_second: options.choice.per_second,
             elapsed: (options.choice.stream == Stream::Waiting && !options.choice.event.is_clock())
                 .then(|| Elapsed::new(options.choice.per_second)),
@@ -276,7 +276,7 @@ impl<'a> Follower<'a> {
         let Self { looks, running, processes, slices, .. } = self;
         let look =
             |at_ns| running.values().for_each(|&index| processes[index].look_at_threads(at_ns));
-        looks.turn(slices.since(perf::now_ns()), look);
+        looks.turn(Instant::now(), slices.since(perf::now_ns()), look);
     }
 
     fn process(&mut self, pid: u32) -> Option<&mut Process> {
