@@ -12,8 +12,12 @@ const SOURCES: &[&str] = &["rs", "c", "h", "cpp", "f90", "ts", "mjs", "css", "sh
 /// Folders that are made by building, and missing before.
 const BUILT: &[&str] = &["target/", "web/dist", "web/node_modules"];
 
-/// One sentence for each dead link, each path that is not in the tree, and each difference between
-/// the table in ARCHITECTURE.md and `table`.
+/// What is read first is short: most lines of README.md, most words of ARCHITECTURE.md.
+const MAX_README_LINES: usize = 130;
+const MAX_MAP_WORDS: usize = 1500;
+
+/// One sentence for each dead link, each path that is not in the tree, each document that is too
+/// long, and each difference between the table in ARCHITECTURE.md and `table`.
 pub fn complaints(root: &Path, files: &[PathBuf], table: &[Row]) -> anyhow::Result<Vec<String>> {
     let mut complaints = Vec::new();
     for file in files.iter().filter(|file| has_extension(file, &["md"])) {
@@ -29,8 +33,24 @@ pub fn complaints(root: &Path, files: &[PathBuf], table: &[Row]) -> anyhow::Resu
             }
         }
     }
-    complaints.extend(crates(&read(root, Path::new("ARCHITECTURE.md"))?, table));
+    let map = read(root, Path::new("ARCHITECTURE.md"))?;
+    complaints.extend(crates(&map, table));
+    complaints.extend(too_long(&read(root, Path::new("README.md"))?, &map));
     Ok(complaints)
+}
+
+/// What is too long of README.md and ARCHITECTURE.md.
+fn too_long(readme: &str, map: &str) -> Vec<String> {
+    let lines = readme.lines().count();
+    let words = map.split_whitespace().filter(|w| w.contains(char::is_alphanumeric)).count();
+    let mut complaints = Vec::new();
+    if lines > MAX_README_LINES {
+        complaints.push(format!("README.md: {lines} lines, more than {MAX_README_LINES}"));
+    }
+    if words > MAX_MAP_WORDS {
+        complaints.push(format!("ARCHITECTURE.md: {words} words, more than {MAX_MAP_WORDS}"));
+    }
+    complaints
 }
 
 /// Why a link of `file` leads nowhere, if it does. Links to other sites are not followed.
@@ -127,6 +147,14 @@ fn crates(text: &str, table: &[Row]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_read_first_is_short() {
+        let (short, long) = ("a line\n".repeat(130), "a line\n".repeat(131));
+        let (few, many) = ("word | ".repeat(1500), "word | ".repeat(1501));
+        assert!(too_long(&short, &few).is_empty());
+        assert_eq!(too_long(&long, &many).len(), 2);
+    }
 
     fn files() -> Vec<PathBuf> {
         ["crates/engine/src/loops.rs", "docs/a.md", "README.md"].map(PathBuf::from).to_vec()

@@ -52,8 +52,8 @@ impl Looks {
         self.next
     }
 
-    /// Looks, if it is time at `now`, by `look`, which is given the moment that its looks count for:
-    /// the middle of the time since the last one. `now_ns` is `now` on the recording's clock.
+    /// Looks, if it is time at `now`, by `look`, which is given the moment that its looks count
+    /// for: the middle of the time since the last one. `now_ns` is `now` on the recording's clock.
     pub fn turn(&mut self, now: Instant, now_ns: u64, look: impl FnOnce(u64)) {
         if now < self.next {
             return;
