@@ -4,6 +4,7 @@
 //! `/proc/PID/maps` is read again when an address is in none of the known mappings, and now and
 //! then; what that costs is bounded.
 
+use recorder::clock::cpu_time;
 use rustc_hash::FxHashMap;
 use std::fs;
 use std::time::{Duration, Instant};
@@ -94,10 +95,12 @@ fn find(mappings: &[Mapping], address: u64) -> Option<Mapping> {
 }
 
 fn read(pid: u32, sizes: bool, now: Instant) -> Process {
+    let before = cpu_time();
     let name = if sizes { "smaps" } else { "maps" };
     let text = fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
     let mappings = parse(&text);
-    let next = Instant::now() + (now.elapsed() * SHARE).max(Duration::from_millis(50));
+    let spent = cpu_time().saturating_sub(before);
+    let next = Instant::now() + (spent * SHARE).max(Duration::from_millis(50));
     Process { mappings, next, latest: next.max(now + LONGEST) }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::error::DaemonError;
 use crate::processes::{self, Stat};
+use recorder::clock::cpu_time;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -78,10 +79,10 @@ impl Targets {
 
     /// Looks for new processes, if it is time.
     pub fn refresh(&mut self) {
-        let start = Instant::now();
-        if start < self.next {
+        if Instant::now() < self.next {
             return;
         }
+        let before = cpu_time();
         self.there.retain(|&pid, started| {
             Stat::of(pid, pid).is_some_and(|stat| stat.started == *started && stat.lives())
         });
@@ -114,7 +115,7 @@ impl Targets {
                 self.add(found.into_iter());
             }
         }
-        self.next = Instant::now() + LOOK.max(start.elapsed() * SHARE);
+        self.next = Instant::now() + LOOK.max(cpu_time().saturating_sub(before) * SHARE);
     }
 
     fn add(&mut self, pids: impl Iterator<Item = u32>) {

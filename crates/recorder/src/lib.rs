@@ -9,11 +9,11 @@
 //! * [`kept`]: caches of earlier work.
 //!
 //! Below them: [`memory`] is the memory shared with programs, `running` says where threads run,
-//! `clock` what time it is.
+//! [`clock`] what time it is.
 //! Neighbours: `wire` has the layouts, `agent`, `shim` and `watch` are the injected libraries,
 //! `cli` holds the verbs.
 
-mod clock;
+pub mod clock;
 pub mod error;
 pub mod exact;
 pub mod kept;

@@ -4,6 +4,7 @@
 use crate::memory::Memory;
 use binding::PageStatus;
 use online::{Access, PageSeen, PageState};
+use recorder::clock::cpu_time;
 use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -27,10 +28,10 @@ impl Residency {
 
     /// Where the pages of sampled accesses are, each with its process.
     pub fn look(&mut self, accesses: &[(u32, Access, u64)], memory: &mut Memory) -> Vec<PageSeen> {
-        let start = Instant::now();
-        if start < self.next {
+        if Instant::now() < self.next {
             return Vec::new();
         }
+        let before = cpu_time();
         let mut known = FxHashSet::default();
         let mut wanted: BTreeMap<u32, Vec<PageSeen>> = BTreeMap::new();
         for (process, access, at) in accesses.iter().take(MAX_PAGES) {
@@ -55,7 +56,8 @@ impl Residency {
             }
             all.append(&mut pages);
         }
-        self.next = Instant::now() + (start.elapsed() * SHARE).min(Duration::from_secs(1));
+        self.next = Instant::now()
+            + (cpu_time().saturating_sub(before) * SHARE).min(Duration::from_secs(1));
         all
     }
 }

@@ -4,6 +4,7 @@
 //! between two readings, the more there is to read. Neighbours: `flows` reads events,
 //! `page_history` accesses to pages, `watch` calls both.
 
+use crate::clock::cpu_time;
 use std::time::{Duration, Instant};
 
 /// What part of the time reading may take.
@@ -25,15 +26,16 @@ impl Turns {
         live: impl Fn(usize) -> bool,
         read: impl FnOnce(usize) -> Duration,
     ) {
-        let start = Instant::now();
-        if self.due.is_some_and(|due| start < due) {
+        if self.due.is_some_and(|due| Instant::now() < due) {
             return;
         }
         let mut all = (0..processes).map(|k| (self.next + k) % processes);
         let Some(process) = all.find(|&process| live(process)) else { return };
         self.next = process + 1;
+        let before = cpu_time();
         let min_rest = read(process);
-        self.due = Some(Instant::now() + (start.elapsed() * SHARE).max(min_rest));
+        let spent = cpu_time().saturating_sub(before);
+        self.due = Some(Instant::now() + (spent * SHARE).max(min_rest));
     }
 }
 

@@ -20,6 +20,7 @@
 //!
 //! Neighbours: `follow` takes the turns, `choice` has the costs.
 
+use crate::clock::cpu_time;
 use crate::sampled::Choice;
 use perf::cost::READER_SHARE;
 use perf::{Event, Rate, Settings};
@@ -146,12 +147,13 @@ impl Breaks {
     ) -> Option<bool> {
         self.budget?;
         if now >= self.look_at {
+            let before = cpu_time();
             if self.switch_ns > 0.0 && !self.everywhere {
                 self.look(threads().take(MAX_THREADS));
             }
             let elapsed = now - self.began;
             self.reading.look(elapsed, elapsed.saturating_sub(self.off_until(now)), spent);
-            self.look_at = now + LOOK.max(now.elapsed() * LOOK_SHARE);
+            self.look_at = now + LOOK.max(cpu_time().saturating_sub(before) * LOOK_SHARE);
         }
         match self.burst {
             Err(until) if now >= until => {

@@ -2,6 +2,7 @@
 //!
 //! Neighbours: `follow` gives each process its records, `collect` makes the profile.
 
+use crate::clock::cpu_time;
 use crate::regions::Regions;
 use crate::running::Running;
 use crate::sampled::files::Files;
@@ -444,14 +445,16 @@ impl Process {
             return;
         }
         if now >= self.look_at {
+            let before = cpu_time();
             self.look();
-            self.look_at = now + self.look_after.max(now.elapsed() * SHARE);
+            let spent = cpu_time().saturating_sub(before);
+            self.look_at = now + self.look_after.max(spent * SHARE);
             self.look_after = (self.look_after * 2).min(LONGEST_LOOK);
         }
         if self.starts_at.is_some_and(|at| now >= at) {
-            let begun = Instant::now();
+            let before = cpu_time();
             self.find_starts();
-            self.starts_rest = begun + begun.elapsed() * SHARE;
+            self.starts_rest = Instant::now() + cpu_time().saturating_sub(before) * SHARE;
         }
     }
 
