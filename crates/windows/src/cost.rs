@@ -2,16 +2,19 @@
 //!
 //! What the program would have taken alone is not observed. What is: processor and wall-clock time,
 //! and work, in three kinds of time: recorded whole, between windows (*off*), and in windows
-//! (*on*). Time for each unit of work tells how much slower *on* is than *off*; how much slower
-//! *off* is than the program alone is told by the checks executed there and the time that one
-//! takes; until there is some of it, it is assumed. Until there is time off to compare with, events
-//! that were counted tell the least that counting has cost.
+//! (*on*). Time for each unit of work tells how much slower *on* is than *off*, and how much slower
+//! *off* is than its part without checks (*light*), which is almost as fast as the program alone.
+//! Where there is no light time, because cache lines are tracked always, the checks executed
+//! between windows and the time that one takes tell it; until there is some of that, it is assumed.
+//! Until there is time off to compare with, events that were counted tell the least that counting
+//! has cost.
 //!
 //! *Wall-clock time.* Windows lie at random places, so time for each unit of work compares it too,
 //! waits included. For what was recorded whole, which is not random, the threads that ran at once
 //! share the processor time that was lost; that is also the least for windows.
 
 use crate::constants::{MIN_EVENT_TIME, MIN_MEASURED, MIN_WINDOWS, TRANSLATION};
+use std::ops::AddAssign;
 
 /// Sums over one kind of time. Times are in nanoseconds, processor time over all threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -27,6 +30,42 @@ pub struct Spent {
     /// Processor time, in nanoseconds, that checks that pass and the counting of instructions take,
     /// by how often they were executed; 0 if that is not known.
     pub checking: u64,
+}
+
+impl AddAssign for Spent {
+    fn add_assign(&mut self, more: Self) {
+        self.wall += more.wall;
+        self.cpu += more.cpu;
+        self.work += more.work;
+        self.events += more.events;
+        self.checking += more.checking;
+    }
+}
+
+impl Spent {
+    /// The rest, without a part of it.
+    fn without(&self, part: &Self) -> Self {
+        Self {
+            wall: self.wall.saturating_sub(part.wall),
+            cpu: self.cpu.saturating_sub(part.cpu),
+            work: self.work.saturating_sub(part.work),
+            events: self.events.saturating_sub(part.events),
+            checking: self.checking.saturating_sub(part.checking),
+        }
+    }
+}
+
+/// What was spent so far, by kind of time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sums {
+    /// While everything was recorded.
+    pub whole: Spent,
+    /// Between windows, light or not.
+    pub off: Spent,
+    /// That part of `off` in which code ran without checks.
+    pub light: Spent,
+    /// In windows.
+    pub on: Spent,
 }
 
 /// Processor time is never all for counting.
@@ -74,19 +113,27 @@ pub struct Costs {
     pub cpu: Cost,
     /// In wall-clock time.
     pub wall: Cost,
+    /// What tracking cache lines takes besides, over what the program takes alone, both in
+    /// processor time; `None` until it is known.
+    pub tracking: Option<f64>,
 }
 
 impl Costs {
     /// `windows`: how many windows there were; below [`MIN_WINDOWS`], their wall-clock time for the
     /// work is chance.
-    pub fn of(whole: &Spent, off: &Spent, on: &Spent, windows: usize, assumed: Assumed) -> Self {
-        let cpu = cpu(whole, off, on, assumed);
-        Self { cpu, wall: wall(whole, off, on, windows, &cpu) }
+    pub fn of(sums: &Sums, windows: usize, assumed: Assumed) -> Self {
+        let cpu = cpu(sums, assumed);
+        Self { cpu, wall: wall(sums, windows, &cpu), tracking: tracking(sums, &cpu) }
     }
 }
 
-fn cpu(whole: &Spent, off: &Spent, on: &Spent, assumed: Assumed) -> Cost {
-    let is_measured = |spent: &Spent| spent.work > 0 && spent.cpu >= MIN_MEASURED;
+/// Whether there was enough work to tell what a unit of it takes.
+fn is_measured(spent: &Spent) -> bool {
+    spent.work > 0 && spent.cpu >= MIN_MEASURED
+}
+
+fn cpu(sums: &Sums, assumed: Assumed) -> Cost {
+    let Sums { whole, off, on, .. } = sums;
     let exact = Spent {
         wall: 0,
         cpu: whole.cpu + on.cpu,
@@ -100,18 +147,48 @@ fn cpu(whole: &Spent, off: &Spent, on: &Spent, assumed: Assumed) -> Cost {
         true => per_work(inside.cpu, inside) / per_work(off.cpu, off),
         false => (assumed.on / assumed.off).max(counting(&exact)),
     };
-    let slow_off = between_windows(off, assumed);
+    let slow_off = between_windows(sums, assumed);
     let slow_on = slow_off * ratio.max(1.0);
     let alone = off.cpu as f64 / slow_off + exact.cpu as f64 / slow_on;
     Cost { off: slow_off, on: slow_on, alone, lost: (off.cpu + exact.cpu) as f64 - alone }
 }
 
-/// Times longer between windows: by what was executed there, once there was enough of it.
-fn between_windows(off: &Spent, assumed: Assumed) -> f64 {
+/// Times longer between windows: by the part without checks, or by what was executed there, once
+/// there was enough of it.
+fn between_windows(sums: &Sums, assumed: Assumed) -> f64 {
+    let Sums { off, light, .. } = sums;
+    if is_measured(light) {
+        return by_steps(light) * (per_work(off.cpu, off) / per_work(light.cpu, light)).max(1.0);
+    }
     if off.checking == 0 || off.cpu < MIN_MEASURED {
         return assumed.off.max(1.0);
     }
-    let share = off.checking as f64 / off.cpu as f64;
+    by_steps(off)
+}
+
+/// What tracking takes: by the time between windows in which lines were tracked, or by the checks
+/// that were executed in windows.
+fn tracking(sums: &Sums, cpu: &Cost) -> Option<f64> {
+    let Sums { whole, off, light, on } = sums;
+    let work = (whole.work + off.work + on.work) as f64;
+    // Time alone for a unit of work.
+    let alone = cpu.alone / work;
+    if !(alone.is_normal() && alone > 0.0) {
+        return None;
+    }
+    let tracked = off.without(light);
+    if is_measured(&tracked) && is_measured(light) {
+        let more = per_work(tracked.cpu, &tracked) - per_work(light.cpu, light);
+        return Some(more.max(0.0) / alone);
+    }
+    let checking = (whole.checking + on.checking) as f64;
+    let checked = (whole.work + on.work) as f64;
+    (checking > 0.0 && checked > 0.0).then(|| checking / checked / alone)
+}
+
+/// Times longer by the checks and additions to tallies that were executed.
+fn by_steps(spent: &Spent) -> f64 {
+    let share = spent.checking as f64 / spent.cpu as f64;
     TRANSLATION / (1.0 - share.min(MAX_CHECKING))
 }
 
@@ -121,7 +198,8 @@ fn counting(exact: &Spent) -> f64 {
     1.0 / (1.0 - share.min(MAX_COUNTING))
 }
 
-fn wall(whole: &Spent, off: &Spent, on: &Spent, windows: usize, cpu: &Cost) -> Cost {
+fn wall(sums: &Sums, windows: usize, cpu: &Cost) -> Cost {
+    let Sums { whole, off, on, .. } = sums;
     let alone = |spent: &Spent, slow: f64| {
         let at_once = (spent.cpu as f64 / (spent.wall as f64).max(1.0)).max(1.0);
         let lost = spent.cpu as f64 * (1.0 - 1.0 / slow) / at_once;
@@ -170,7 +248,7 @@ mod tests {
     #[test]
     fn work_tells_what_windows_cost() {
         let (off, on) = (spent(10 * SECOND, 1.5), spent(SECOND, 6.0));
-        let costs = Costs::of(&Spent::default(), &off, &on, 30, ASSUMED);
+        let costs = Costs::of(&Sums { off, on, ..Sums::default() }, 30, ASSUMED);
         assert!(
             near(costs.cpu.on, 6.0) && near(costs.cpu.alone, 11e9) && near(costs.cpu.lost, 10e9)
         );
@@ -181,7 +259,7 @@ mod tests {
     fn without_a_clock_of_work_the_cost_is_assumed() {
         let without = |spent: Spent| Spent { work: 0, ..spent };
         let (off, on) = (without(spent(10 * SECOND, 1.5)), without(spent(SECOND, 2.5)));
-        let costs = Costs::of(&Spent::default(), &off, &on, 30, ASSUMED);
+        let costs = Costs::of(&Sums { off, on, ..Sums::default() }, 30, ASSUMED);
         assert!(near(costs.cpu.on, 2.5) && near(costs.cpu.alone, 11e9), "{costs:?}");
     }
 
@@ -189,7 +267,7 @@ mod tests {
     fn a_program_that_sleeps_loses_no_time_while_it_sleeps() {
         let mut off = spent(SECOND, 1.5);
         off.wall = 100 * SECOND;
-        let costs = Costs::of(&Spent::default(), &off, &Spent::default(), 0, ASSUMED);
+        let costs = Costs::of(&Sums { off, ..Sums::default() }, 0, ASSUMED);
         assert!(near(costs.wall.lost, 0.5e9) && near(costs.cpu.lost, 0.5e9), "{costs:?}");
     }
 
@@ -199,13 +277,8 @@ mod tests {
         let of = |wall, cpu, work| Spent { wall, cpu, work, ..Spent::default() };
         let off = of(10 * SECOND, 20 * SECOND, 20 * SECOND);
         let on = of(5 * SECOND, 6 * SECOND, 2 * SECOND);
-        let costs = Costs::of(
-            &Spent::default(),
-            &off,
-            &on,
-            30,
-            Assumed { off: 1.0, on: 2.0, tracking: 0.5 },
-        );
+        let assumed = Assumed { off: 1.0, on: 2.0, tracking: 0.5 };
+        let costs = Costs::of(&Sums { off, on, ..Sums::default() }, 30, assumed);
         assert!(near(costs.cpu.on, 3.0) && near(costs.wall.on, 5.0), "{costs:?}");
         assert!(near(costs.wall.lost, 4e9), "{costs:?}");
     }
@@ -213,19 +286,22 @@ mod tests {
     #[test]
     fn events_tell_the_least_that_counting_costs_before_windows_do() {
         let whole = Spent { work: 1, events: 2_000_000, ..spent(SECOND / 10, 1.0) };
-        let nothing = Spent::default();
-        let before = Costs::of(&whole, &nothing, &nothing, 0, ASSUMED);
+        let at_first = |whole| Costs::of(&Sums { whole, ..Sums::default() }, 0, ASSUMED);
+        let before = at_first(whole);
         assert!(before.cpu.on > 5.0 && before.cpu.lost > 0.08e9, "{before:?}");
         let few = Spent { events: 1000, ..whole };
-        assert!(near(Costs::of(&few, &nothing, &nothing, 0, ASSUMED).cpu.on, 2.5));
+        assert!(near(at_first(few).cpu.on, 2.5));
         let (off, on) = (spent(10 * SECOND, 1.5), spent(SECOND, 2.0));
-        assert!(near(Costs::of(&whole, &off, &on, 30, ASSUMED).cpu.on, 2.0));
+        assert!(near(
+            Costs::of(&Sums { whole, off, on, ..Sums::default() }, 30, ASSUMED).cpu.on,
+            2.0
+        ));
     }
 
     #[test]
     fn checks_tell_what_the_time_between_windows_costs() {
         let off = |checking| Spent { checking, ..spent(SECOND, 2.0) };
-        let of = |off| Costs::of(&Spent::default(), &off, &Spent::default(), 0, ASSUMED).cpu;
+        let of = |off| Costs::of(&Sums { off, ..Sums::default() }, 0, ASSUMED).cpu;
         let dear = of(off(SECOND));
         assert!(near(dear.off, 2.0 * TRANSLATION) && dear.lost > 0.9e9, "{dear:?}");
         assert!(near(of(off(SECOND / 10)).off, TRANSLATION / 0.95));
@@ -235,9 +311,30 @@ mod tests {
     }
 
     #[test]
+    fn light_time_tells_what_the_rest_costs() {
+        // Checks of half the time between windows would tell twice as long; light time tells three
+        // times.
+        let (light, tracked) = (spent(SECOND, TRANSLATION), spent(SECOND, 3.0 * TRANSLATION));
+        let off = Spent {
+            wall: light.wall + tracked.wall,
+            cpu: light.cpu + tracked.cpu,
+            work: 2 * SECOND,
+            checking: SECOND,
+            ..Spent::default()
+        };
+        let costs = Costs::of(&Sums { off, light, ..Sums::default() }, 0, ASSUMED).cpu;
+        assert!(near(costs.off, 2.0 * TRANSLATION) && near(costs.alone, 2e9), "{costs:?}");
+        let tracking = Costs::of(&Sums { off, light, ..Sums::default() }, 0, ASSUMED).tracking;
+        assert!(near(tracking.unwrap(), 2.0 * TRANSLATION), "{tracking:?}");
+        // Counting instructions takes time in light code, too.
+        let light = Spent { checking: light.cpu / 10, ..light };
+        let costs = Costs::of(&Sums { off, light, ..Sums::default() }, 0, ASSUMED).cpu;
+        assert!(near(costs.off, 2.0 * TRANSLATION / 0.9), "{costs:?}");
+    }
+
+    #[test]
     fn nothing_spent_is_nothing_lost() {
-        let nothing = Spent::default();
-        let costs = Costs::of(&nothing, &nothing, &nothing, 0, ASSUMED);
+        let costs = Costs::of(&Sums::default(), 0, ASSUMED);
         assert_eq!((costs.cpu.lost, costs.wall.lost, costs.cpu.on), (0.0, 0.0, 2.5));
     }
 }

@@ -30,7 +30,7 @@ use crate::constants::{
     WANTED_WINDOWS, WHOLE_STEP,
 };
 use crate::cost::Cost;
-use crate::{Assumed, Costs, Lengths, Random, Spent};
+use crate::{Assumed, Costs, Lengths, Random, Spent, Sums};
 use std::fmt;
 
 /// What the user asks for.
@@ -47,12 +47,8 @@ pub enum Dial {
 pub struct Observation {
     /// Nanoseconds of a clock that does not stop when the program sleeps.
     pub now: u64,
-    /// While everything was recorded.
-    pub whole: Spent,
-    /// Between windows, light or not.
-    pub off: Spent,
-    /// In windows.
-    pub on: Spent,
+    /// What was spent.
+    pub spent: Sums,
     /// Lengths of the next window.
     pub lengths: Lengths,
     /// Whether gaps may be long: more of the budget is for tracked cache lines.
@@ -269,7 +265,7 @@ impl Scheduler {
     }
 
     fn costs(&self, seen: &Observation) -> Costs {
-        Costs::of(&seen.whole, &seen.off, &seen.on, self.windows, self.assumed)
+        Costs::of(&seen.spent, self.windows, self.assumed)
     }
 
     /// Begins a period.
@@ -294,15 +290,7 @@ impl Scheduler {
     /// For which part of the time between windows tracked lines can be paid for.
     fn tracking(&self, seen: &Observation) -> f64 {
         let Dial::Budget(budget) = self.dial else { return 1.0 };
-        let with = |of: &dyn Fn(&Spent) -> u64| (of(&seen.whole) + of(&seen.on)) as f64;
-        let (checking, checked) = (with(&|spent| spent.checking), with(&|spent| spent.work));
-        let work = checked + seen.off.work as f64;
-        let alone = self.costs(seen).cpu.alone;
-        // What checks take for a unit of work, over what that takes alone.
-        let cost = match checking > 0.0 && alone > 0.0 {
-            true => checking / checked * work / alone,
-            false => self.assumed.tracking,
-        };
+        let cost = self.costs(seen).tracking.unwrap_or(self.assumed.tracking);
         let part = if seen.long_gaps { FOR_LONG_GAPS } else { FOR_TRACKING };
         (part * (budget - 1.0) / cost.max(1e-9)).min(1.0)
     }
@@ -328,8 +316,9 @@ impl Scheduler {
         // How many threads run at once, in windows and between them.
         let at_once =
             |spent: &Spent| (spent.wall > 0).then(|| spent.cpu as f64 / spent.wall as f64);
-        let all = at_once(&seen.off).or(at_once(&seen.whole)).unwrap_or(1.0);
-        let in_window = at_once(&seen.on).unwrap_or(all);
+        let Sums { whole, off, on, .. } = &seen.spent;
+        let all = at_once(off).or(at_once(whole)).unwrap_or(1.0);
+        let in_window = at_once(on).unwrap_or(all);
         let missing = WANTED_WINDOWS.saturating_sub(self.windows);
         let cpu = between(&costs.cpu, budget, window * in_window, missing) / all.max(1e-9);
         let wall = between(&costs.wall, budget, window, missing);

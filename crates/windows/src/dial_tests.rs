@@ -24,9 +24,7 @@ impl Default for Run {
 
 /// Nothing was spent so far.
 fn see(lengths: Lengths) -> Observation {
-    let nothing = Spent::default();
-    let (whole, off, on) = (nothing, nothing, nothing);
-    Observation { now: 0, whole, off, on, lengths, long_gaps: false }
+    Observation { now: 0, spent: Sums::default(), lengths, long_gaps: false }
 }
 
 /// How it went: time taken, processor time over that alone, share of time in windows, windows.
@@ -43,9 +41,7 @@ impl Run {
             Scheduler::new(dial, Assumed { off: self.off, on: 2.5, tracking: 0.5 }, 11).unwrap();
         let mut seen = Observation {
             now: 5 * SECOND,
-            whole: Spent::default(),
-            off: Spent::default(),
-            on: Spent::default(),
+            spent: Sums::default(),
             lengths: Chooser::default().lengths(),
             long_gaps: false,
         };
@@ -55,9 +51,9 @@ impl Run {
             let step = scheduler.next(&seen).unwrap();
             while seen.now < step.until && done < goal && alone < total {
                 let (spent, slow) = match step.phase {
-                    Phase::Whole => (&mut seen.whole, self.on),
-                    Phase::Off => (&mut seen.off, self.off),
-                    Phase::WarmUp | Phase::Counting => (&mut seen.on, self.on),
+                    Phase::Whole => (&mut seen.spent.whole, self.on),
+                    Phase::Off => (&mut seen.spent.off, self.off),
+                    Phase::WarmUp | Phase::Counting => (&mut seen.spent.on, self.on),
                 };
                 let piece = (MILLISECOND / 4).min(step.until - seen.now);
                 seen.now += piece;
@@ -77,12 +73,12 @@ impl Run {
                 }
             }
         }
-        let cpu = (seen.whole.cpu + seen.off.cpu + seen.on.cpu) as f64;
+        let cpu = (seen.spent.whole.cpu + seen.spent.off.cpu + seen.spent.on.cpu) as f64;
         let wall = (seen.now - 5 * SECOND) as f64;
         Went {
             wall: wall / alone,
             cpu: cpu / (done * self.threads as f64),
-            duty: seen.on.wall as f64 / wall,
+            duty: seen.spent.on.wall as f64 / wall,
             windows: scheduler.windows(),
         }
     }
@@ -148,7 +144,7 @@ fn a_budget_that_was_exceeded_is_told_with_the_least() {
     let lengths = Chooser::default().lengths();
     let of = |budget, off| {
         let scheduler = Scheduler::new(Dial::Budget(budget), Assumed::default(), 0).unwrap();
-        let seen = Observation { now: 0, off, ..see(lengths) };
+        let seen = Observation { spent: Sums { off, ..Sums::default() }, ..see(lengths) };
         scheduler.exceeded(&seen)
     };
     let Some(Exceeded { times, least, .. }) = of(2.0, off) else { panic!("not told") };

@@ -33,7 +33,7 @@ mod scale;
 mod window;
 
 pub use constants::TRACKING_PER_WARM_UP;
-pub use cost::{Assumed, Costs, Spent};
+pub use cost::{Assumed, Costs, Spent, Sums};
 pub use dial::{Dial, Exceeded, Observation, Phase, Promise, Scheduler, Step, Trouble};
 pub use estimate::{Counted, Estimate, Part, Unwritten, missed, unseen};
 pub use lengths::{Chooser, Lengths, RunQueue, Seen};

@@ -10,7 +10,7 @@ use types::CommKind;
 use windows::{
     Assumed, Chooser, Clock, Counted, Dial, Lengths, Observation, Phase, RunQueue, Scale,
 };
-use windows::{Scheduler, Seen, Spent, Window};
+use windows::{Scheduler, Seen, Sums, Window};
 
 const TWO: Machine = Machine { cpus: 2, slice: 3 * MILLISECOND };
 
@@ -24,13 +24,12 @@ struct Recorded {
 fn record(trace: &Trace, duty: f64, queue: RunQueue) -> Recorded {
     let mut scheduler = Scheduler::new(Dial::Duty(duty), Assumed::default(), 4).unwrap();
     let mut of = Recorded { windows: vec![], volume: vec![], chooser: Chooser::default() };
-    let spent = Spent::default();
+    let spent = Sums::default();
     let (mut now, mut window) = (0, [0; 5]);
     while now < trace.end {
         let lengths = of.chooser.lengths();
         let long_gaps = of.chooser.tracks_long();
-        let (whole, off, on) = (spent, spent, spent);
-        let seen = Observation { now, whole, off, on, lengths, long_gaps };
+        let seen = Observation { now, spent, lengths, long_gaps };
         let step = scheduler.next(&seen).unwrap();
         match step.phase {
             Phase::Off if step.period => {

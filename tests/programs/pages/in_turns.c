@@ -24,7 +24,8 @@ int main(void) {
   for (int turn = 0; turn < THREADS; turn++) {
     pthread_create(&thread, NULL, use, NULL);
     pthread_join(thread, NULL);
-    usleep(60000);
+    // Long enough for a recorder on a busy machine to look in between.
+    usleep(400000);
   }
   printf("%s\n", "used");
   free(buffer);

@@ -17,7 +17,7 @@ use std::time::Duration;
 use windows::constants::MIN_MEASURED;
 use windows::{
     Assumed, Chooser, Costs, Dial, Exceeded, Observation, Phase, RunQueue, Scheduler, Seen, Spent,
-    Step, TRACKING_PER_WARM_UP, Unwritten,
+    Step, Sums, TRACKING_PER_WARM_UP, Unwritten,
 };
 use wire::session::{ALL_PASSING_BYTES, Header, PASSING_OFFSET};
 use wire::windows::{FIRST_WINDOW, leave, phase, used};
@@ -134,7 +134,7 @@ pub struct Switching<'a> {
     shown: (Phase, bool),
     /// When the last slice began, and what had been done by then.
     last: (u64, Done),
-    spent: [Spent; 3],
+    spent: Sums,
     /// Events and work in the halves of the present counting part; transfers, those that late ones
     /// stand for, and accesses whose last writer is not known, in both.
     halves: Vec<(u64, u64)>,
@@ -167,7 +167,7 @@ impl<'a> Switching<'a> {
             light: false,
             shown: (first_phase(dial), false),
             last: (0, Done::default()),
-            spent: [Spent::default(); 3],
+            spent: Sums::default(),
             halves: Vec::new(),
             both: [0; 3],
             children_before: children_time(),
@@ -199,7 +199,7 @@ impl<'a> Switching<'a> {
 
     /// What was spent between windows so far.
     pub fn between(&self) -> Spent {
-        self.spent[1]
+        self.spent.off
     }
 
     /// Whether what happens now counts.
@@ -226,9 +226,9 @@ impl<'a> Switching<'a> {
         if part.phase == Phase::Counting {
             self.judge(done.active);
         }
-        let [whole, off, on] = self.spent;
+        let spent = self.spent;
         let (lengths, long_gaps) = (self.chooser.lengths(), self.chooser.tracks_long());
-        let seen = Observation { now: now_ns, whole, off, on, lengths, long_gaps };
+        let seen = Observation { now: now_ns, spent, lengths, long_gaps };
         let step = match self.fixed_ns {
             Some(each_ns) => Ok(self.fixed_step(now_ns, each_ns)),
             None => self.scheduler.next(&seen),
@@ -276,19 +276,24 @@ impl<'a> Switching<'a> {
     fn settle(&mut self, now_ns: u64, done: Done) {
         let (since, before) = std::mem::replace(&mut self.last, (now_ns, done));
         let part = self.part();
-        let spent = match part.phase {
-            Phase::Whole => &mut self.spent[0],
-            Phase::Off => &mut self.spent[1],
-            Phase::WarmUp | Phase::Counting => &mut self.spent[2],
-        };
         let work = done.instructions.saturating_sub(before.instructions);
-        spent.wall += now_ns.saturating_sub(since);
-        spent.cpu += done.cpu_ns.saturating_sub(before.cpu_ns);
-        spent.work += work;
         let steps = [0, 1].map(|k| done.steps[k].saturating_sub(before.steps[k]) as f64);
         let checking = steps[0] * CHECK_CYCLES + steps[1] * TALLY_CYCLES;
-        spent.checking += (checking * self.cycle_ns) as u64;
-        spent.events += done.events.saturating_sub(before.events);
+        let slice = Spent {
+            wall: now_ns.saturating_sub(since),
+            cpu: done.cpu_ns.saturating_sub(before.cpu_ns),
+            work,
+            events: done.events.saturating_sub(before.events),
+            checking: (checking * self.cycle_ns) as u64,
+        };
+        match part.phase {
+            Phase::Whole => self.spent.whole += slice,
+            Phase::Off => self.spent.off += slice,
+            Phase::WarmUp | Phase::Counting => self.spent.on += slice,
+        }
+        if part.phase == Phase::Off && self.light {
+            self.spent.light += slice;
+        }
         if part.phase == Phase::Counting {
             self.halves.push((done.events.saturating_sub(before.events), work));
             let of = |done: &Done| [done.transfers, done.far, done.unknown];
@@ -338,7 +343,7 @@ impl<'a> Switching<'a> {
     /// computed from the checks there, or assumed; it may be off by [`UNSURE`], or be anything up
     /// to [`SLOWEST_OFF`].
     fn alone(&self) -> Option<[f64; 3]> {
-        let [whole, off, on] = &self.spent;
+        let Sums { whole, off, on, .. } = &self.spent;
         if off.work == 0 || off.cpu < MIN_MEASURED {
             return None;
         }
@@ -346,7 +351,7 @@ impl<'a> Switching<'a> {
         let all = (whole.wall + off.wall + on.wall) as f64;
         let part = |slower: f64| {
             let assumed = Assumed { off: slower, ..Assumed::default() };
-            Costs::of(whole, off, on, windows, assumed).wall.alone / all
+            Costs::of(&self.spent, windows, assumed).wall.alone / all
         };
         let [slowest, likely, fastest] = [SLOWEST_OFF, Assumed::default().off, 1.0].map(part);
         let (low, high) = match off.checking {
@@ -363,9 +368,9 @@ impl<'a> Switching<'a> {
         done.cpu_ns = done.cpu_ns.max(ended);
         self.settle(now_ns, done);
         self.switched.alone = self.alone();
-        let [whole, off, on] = self.spent;
+        let spent = self.spent;
         let (lengths, long_gaps) = (self.chooser.lengths(), self.chooser.tracks_long());
-        let seen = Observation { now: now_ns, whole, off, on, lengths, long_gaps };
+        let seen = Observation { now: now_ns, spent, lengths, long_gaps };
         self.switched.exceeded = self.scheduler.exceeded(&seen);
         self.switched
     }

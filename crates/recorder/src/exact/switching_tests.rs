@@ -120,7 +120,7 @@ fn what_counting_parts_saw_is_summed() {
         let until = switching.until_ns() + 1;
         done = run(&mut switching, until);
     }
-    let [whole, off, on] = switching.spent;
+    let Sums { whole, off, on, .. } = switching.spent;
     assert_eq!((whole, off.work + on.work), (Spent::default(), done.instructions));
     let share = on.wall as f64 / (on.wall + off.wall) as f64;
     assert!((0.2..0.3).contains(&share), "{share} of the time in windows");
