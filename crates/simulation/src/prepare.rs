@@ -7,6 +7,9 @@
 //! in a set of any multiple). Lines that keep changing hands are never quiet, since their transfers
 //! depend on how the threads are interleaved.
 //!
+//! A stream may have been filtered in the same way by whoever made it (`Access::skipped`). Then, words
+//! of a line that its writer has written since, unseen, count as written when another thread comes.
+//!
 //! *Order.* A step that reads or overwrites what another thread wrote waits for that thread to have
 //! come so far. So simulated threads may overtake each other as far as the data let them:
 //! synchronisation passes through memory. Reads that repeat what they have read while nothing else
@@ -101,6 +104,8 @@ struct Line {
     sole: u32,
     /// Who wrote it last.
     writer: u32,
+    /// Of a filtered stream: who may have written it since unseen.
+    held: u32,
 }
 
 #[derive(Debug)]
@@ -163,13 +168,16 @@ impl Preparation {
         if access.what == What::Forget {
             return self.forget(access, batch);
         }
-        if access.bytes == 0 {
-            return;
-        }
         while self.threads.len() <= access.thread as usize {
             self.threads.push(Thread::new(self.sets));
             self.accesses.push(0);
             self.waiting.push(0);
+        }
+        if access.skipped > 0 {
+            self.skip(access);
+        }
+        if access.bytes == 0 {
+            return;
         }
         let last = access.address.saturating_add(access.bytes - 1);
         let line_bytes = 1u64 << self.line_shift;
@@ -181,6 +189,22 @@ impl Preparation {
             let end = last.min((line << self.line_shift) + (line_bytes - 1));
             let begins = counts_each || start == access.address;
             self.part(access, line, (start, end), begins, batch);
+        }
+    }
+
+    /// Accesses that a filtered stream has left out. Between two reads of the same by a thread that
+    /// has done nothing else, they are its waiting.
+    fn skip(&mut self, access: &Access) {
+        let thread = &mut self.threads[access.thread as usize];
+        self.accesses[access.thread as usize] += access.skipped;
+        let repeats = access.what == What::Read && access.bytes > 0;
+        if repeats
+            && access.skipped > u64::from(REPEATS)
+            && thread.reads.contains(&(access.address, access.site))
+        {
+            self.waiting[access.thread as usize] += access.skipped;
+        } else {
+            thread.quiet = thread.quiet.saturating_add(u32::try_from(access.skipped).unwrap_or(u32::MAX));
         }
     }
 
@@ -197,10 +221,20 @@ impl Preparation {
         let writes = access.what == What::Write;
         let index = self.page_of(t, bytes.0 >> PAGE_SHIFT);
         let at = (line & ((1 << (PAGE_SHIFT - self.line_shift)) - 1)) as usize;
-        let thread = &mut self.threads[t as usize];
         let page = &mut self.pages[index as usize];
         let state = &mut page.lines[at];
         self.accesses[t as usize] += u64::from(begins);
+        if state.held != NOBODY && state.held != t {
+            // Where in the line it has written is not known, nor when.
+            let holder = std::mem::replace(&mut state.held, NOBODY);
+            let start = bytes.0 & !((1 << self.line_shift) - 1);
+            let line_words = word_of(start)..=word_of(start + (1 << self.line_shift) - 1);
+            page.writers[line_words].fill(stamp(holder, self.threads[holder as usize].steps));
+        }
+        if writes {
+            state.held = if access.held { t } else { NOBODY };
+        }
+        let thread = &mut self.threads[t as usize];
         let words = word_of(bytes.0)..=word_of(bytes.1);
         let waits = thread.waits(access, writes) && state.sole != t;
         let recent = &mut thread.recent[(line % self.sets) as usize];
@@ -259,7 +293,7 @@ impl Preparation {
         let (pages, lines) = (&mut self.pages, 1usize << (PAGE_SHIFT - self.line_shift));
         let number = *self.numbers.entry(page).or_insert_with(|| {
             pages.push(Page {
-                lines: vec![Line { hands: 0, sole: NOBODY, writer: NOBODY }; lines],
+                lines: vec![Line { hands: 0, sole: NOBODY, writer: NOBODY, held: NOBODY }; lines],
                 writers: Box::new([0; WORDS]),
             });
             pages.len() as u32 - 1

@@ -1,7 +1,7 @@
 use super::*;
 
 fn access(thread: u32, what: What, address: u64) -> Access {
-    Access { thread, what, address, bytes: 8, site: 1 }
+    Access::new(thread, what, address, 8, 1)
 }
 
 fn steps(accesses: &[Access]) -> (Vec<Step>, Preparation) {

@@ -1,4 +1,4 @@
-// The reference recorder's trace: a ring for each process, and one for all accesses to shared
+// Traces, the reference recorder's and filtered ones: a ring for each process, and one for all accesses to shared
 // memory, in which threads are named as sharers and memory by its place.
 #ifndef TT_TRACE_H
 #define TT_TRACE_H

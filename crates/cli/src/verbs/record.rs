@@ -20,6 +20,7 @@ use recorder::machine::Machine;
 use recorder::progress::{Look, Progress};
 use recorder::record::{Recording, Wishes, record};
 use recorder::reference::Following;
+use recorder::trace::FILTER_SETS;
 use recorder::session::SessionOptions;
 use recorder::{RecorderError, Streams, Target};
 use std::ffi::OsString;
@@ -145,7 +146,7 @@ impl Args {
     }
 
     fn counted(&self) -> Counted {
-        match (self.matrix, self.undirected, self.reference || self.trace) {
+        match (self.matrix, self.undirected, self.reference) {
             (true, _, _) => Counted::Matrix,
             (_, true, _) => Counted::Undirected,
             (_, _, true) => Counted::Reference,
@@ -190,6 +191,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         counted: args.counted(),
         windows: args.windows(),
         follow: !args.no_follow && !args.trace,
+        trace_sets: if args.trace { FILTER_SETS } else { 0 },
         code_cache: !args.no_code_cache,
         objects: !args.no_objects,
         pages: args.pages,
