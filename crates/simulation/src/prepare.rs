@@ -7,8 +7,9 @@
 //! in a set of any multiple). Lines that keep changing hands are never quiet, since their transfers
 //! depend on how the threads are interleaved.
 //!
-//! A stream may have been filtered in the same way by whoever made it (`Access::skipped`). Then, words
-//! of a line that its writer has written since, unseen, count as written when another thread comes.
+//! A stream may have been filtered in the same way by whoever made it (`Access::skipped`). Then,
+//! words of a line that its writer has written since, unseen, count as written when another thread
+//! comes.
 //!
 //! *Order.* A step that reads or overwrites what another thread wrote waits for that thread to have
 //! come so far. So simulated threads may overtake each other as far as the data let them:
@@ -195,17 +196,30 @@ impl Preparation {
     /// Accesses that a filtered stream has left out. Between two reads of the same by a thread that
     /// has done nothing else, they are its waiting.
     fn skip(&mut self, access: &Access) {
-        let thread = &mut self.threads[access.thread as usize];
-        self.accesses[access.thread as usize] += access.skipped;
-        let repeats = access.what == What::Read && access.bytes > 0;
-        if repeats
-            && access.skipped > u64::from(REPEATS)
-            && thread.reads.contains(&(access.address, access.site))
-        {
-            self.waiting[access.thread as usize] += access.skipped;
-        } else {
-            thread.quiet = thread.quiet.saturating_add(u32::try_from(access.skipped).unwrap_or(u32::MAX));
+        let t = access.thread;
+        self.accesses[t as usize] += access.skipped;
+        if access.skipped > u64::from(REPEATS) && self.is_awaited(access) {
+            self.waiting[t as usize] += access.skipped;
+            return;
         }
+        let skipped = u32::try_from(access.skipped).unwrap_or(u32::MAX);
+        let quiet = &mut self.threads[t as usize].quiet;
+        *quiet = quiet.saturating_add(skipped);
+    }
+
+    /// Whether a thread reads what it has read lately and another one has written since.
+    fn is_awaited(&mut self, access: &Access) -> bool {
+        if access.what != What::Read || access.bytes == 0 {
+            return false;
+        }
+        let line = access.address >> self.line_shift;
+        let index = self.page_of(access.thread, access.address >> PAGE_SHIFT);
+        let at = (line & ((1 << (PAGE_SHIFT - self.line_shift)) - 1)) as usize;
+        let thread = &self.threads[access.thread as usize];
+        let recent = &thread.recent[(line % self.sets) as usize];
+        recent.line == line
+            && recent.hands != self.pages[index as usize].lines[at].hands
+            && thread.reads.contains(&(access.address, access.site))
     }
 
     /// The part of an access that lies in one line.

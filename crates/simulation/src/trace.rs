@@ -99,6 +99,7 @@ pub struct TraceWriter<W> {
     /// Bytes of head and blocks.
     bytes: u64,
     max_bytes: u64,
+    compression: Compression,
 }
 
 impl<W: Write + Seek> TraceWriter<W> {
@@ -110,7 +111,14 @@ impl<W: Write + Seek> TraceWriter<W> {
         to.write_all(MAGIC)?;
         to.write_all(&TRACE_VERSION.to_le_bytes())?;
         let (guesses, block, end) = Default::default();
-        Ok(Self { to, guesses, block, records: 0, end, bytes: HEAD_BYTES, max_bytes })
+        let (bytes, compression) = (HEAD_BYTES, Compression::fast());
+        Ok(Self { to, guesses, block, records: 0, end, bytes, max_bytes, compression })
+    }
+
+    /// The same, but faster and larger: for traces that are not kept.
+    #[must_use]
+    pub fn without_compression(self) -> Self {
+        Self { compression: Compression::none(), ..self }
     }
 
     /// The next access. Once the trace is full, or cannot be written, nothing more is taken, and
@@ -185,7 +193,7 @@ impl<W: Write + Seek> TraceWriter<W> {
     }
 
     fn write_block(&mut self) -> io::Result<u64> {
-        let mut packed = DeflateEncoder::new(Vec::new(), Compression::fast());
+        let mut packed = DeflateEncoder::new(Vec::new(), self.compression);
         packed.write_all(&self.block)?;
         let packed = packed.finish()?;
         let mut head = (packed.len() as u32).to_le_bytes().to_vec();

@@ -44,9 +44,8 @@ fn what_is_written_is_read() {
 
 #[test]
 fn regular_accesses_take_little() {
-    let walk: Vec<Access> = (0..1_000_000)
-        .map(|k| Access::new(0, What::Read, k * 8, 8, 3))
-        .collect();
+    let walk: Vec<Access> =
+        (0..1_000_000).map(|k| Access::new(0, What::Read, k * 8, 8, 3)).collect();
     let bytes = written(&walk, u64::MAX).len();
     assert!(bytes < 10_000, "{bytes}");
 }

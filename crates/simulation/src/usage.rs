@@ -1,8 +1,9 @@
 //! What plans are made from: who communicates with whom, and who accesses which page.
 //!
 //! One pass over a stream, before it is simulated. Communication is counted as the exact engine
-//! counts it (docs/glossary.md): read after write and write after write, by cache line. Of a filtered
-//! stream, accesses to pages are those that are in it. Neighbours: `placement` makes plans of it.
+//! counts it (docs/glossary.md): read after write and write after write, by cache line. Of a
+//! filtered stream, accesses to pages are those that are in it. Neighbours: `placement` makes plans
+//! of it.
 
 use crate::stream::{Access, Stream, StreamError, What};
 use placement::Page;

@@ -1,11 +1,11 @@
 // Filtered traces: quiet accesses are left out.
 //
 // An access is quiet if its line is the last one that the thread has accessed in its set, its page
-// the last one in its set of pages, and, since the thread's last access to the line, no other thread
-// has written it nor, if this access writes, read it, and the thread has written it before if it
-// writes. Such an access hits what is most recently used in the set of any cache and TLB with a
-// multiple of as many sets, and changes nothing there (Puzak's trace stripping, 1985). It is what a
-// check asks, if the thread is granted a line only as long as all this holds. So translated code
+// the last one in its set of pages, and, since the thread's last access to the line, no other
+// thread has written it nor, if this access writes, read it, and the thread has written it before
+// if it writes. Such an access hits what is most recently used in the set of any cache and TLB with
+// a multiple of as many sets, and changes nothing there (Puzak's trace stripping, 1985). It is what
+// a check asks, if the thread is granted a line only as long as all this holds. So translated code
 // passes over quiet accesses; slow paths trace the others, grant their lines, and take back the
 // grant of the line that was last in the set. How many accesses were quiet is the difference of
 // what the thread has counted.

@@ -20,8 +20,8 @@ use recorder::machine::Machine;
 use recorder::progress::{Look, Progress};
 use recorder::record::{Recording, Wishes, record};
 use recorder::reference::Following;
-use recorder::trace::FILTER_SETS;
 use recorder::session::SessionOptions;
+use recorder::trace::FILTER_SETS;
 use recorder::{RecorderError, Streams, Target};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -94,7 +94,7 @@ pub struct Args {
     /// Count who accesses which page of memory, how often, and who did so first
     #[arg(long, conflicts_with_all = ["undirected", "sample"], help_heading = EXACT, hide_short_help = true)]
     pages: bool,
-    /// Keep every memory access in the profile, for 'threadtalk simulate': slow
+    /// Keep the memory accesses in the profile, for 'threadtalk simulate': slow
     ///
     /// Child processes are not recorded.
     #[arg(long, conflicts_with_all = ["matrix", "undirected", "reference", "pages", "duty", "budget", "sample"], help_heading = EXACT, hide_short_help = true)]

@@ -17,7 +17,7 @@ use crate::together;
 use crate::user_cache::NoCache;
 use crate::watch;
 use profile::schema::TOGETHER;
-use profile::{Counted, Note, Profile};
+use profile::{Note, Profile};
 use std::ffi::OsString;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, Release};

@@ -1,9 +1,9 @@
 //! Follows the trace of a running program and replays it by the definitions.
 //!
-//! In the mode `TRACE` the agent writes every access into a ring (`wire::trace`), and in others, for
-//! a filtered trace, those that are not quiet, which are not replayed; a thread of ours
-//! reads it with [`follow`] until the program has ended, and hands each access to the crate
-//! `reference`. Every process of a recording has a ring and a replay of its own.
+//! In the mode `TRACE` the agent writes every access into a ring (`wire::trace`), and in others,
+//! for a filtered trace, those that are not quiet, which are not replayed; a thread of ours reads
+//! it with [`follow`] until the program has ended, and hands each access to the crate `reference`.
+//! Every process of a recording has a ring and a replay of its own.
 //!
 //! A thread that writes into the ring may be killed at any point: a record that was taken but never
 //! filled is waited for while its process may still fill it, and skipped and counted when it

@@ -33,8 +33,8 @@ pub struct SessionOptions {
     pub cache_kib: u32,
     /// How much detail is counted.
     pub counted: Counted,
-    /// In `Matrix` and `Detail`, also trace accesses, but for quiet ones, which hit what their thread
-    /// accessed last in one of so many sets of a cache: a power of two up to
+    /// In `Matrix` and `Detail`, also trace accesses, but for quiet ones, which hit what their
+    /// thread accessed last in one of so many sets of a cache: a power of two up to
     /// [`MAX_SETS`](wire::trace::MAX_SETS); 0: none are traced.
     pub trace_sets: u32,
     /// Record child processes, each into a segment of its own; false: they run natively.

@@ -29,6 +29,12 @@ impl Trace {
         Ok(Self { writer, accounted: Vec::new() })
     }
 
+    /// The same for a trace that is not kept: faster, and larger.
+    #[must_use]
+    pub fn not_kept(self) -> Self {
+        Self { writer: self.writer.without_compression(), ..self }
+    }
+
     /// Has a recording write into the trace.
     pub fn following(&mut self) -> Following<'_> {
         let Self { writer, accounted } = self;

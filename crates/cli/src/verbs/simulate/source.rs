@@ -77,7 +77,7 @@ pub fn record(command: &[OsString], max_bytes: u64) -> anyhow::Result<Result<(So
         Err(error) => return Ok(Err(refuse(&error))),
     };
     let file = tempfile::tempfile().context(KEEP)?;
-    let mut trace = Trace::new(file, max_bytes).context(KEEP)?;
+    let mut trace = Trace::new(file, max_bytes).context(KEEP)?.not_kept();
     let options = SessionOptions {
         counted: Counted::Matrix,
         trace_sets: FILTER_SETS,
