@@ -56,6 +56,15 @@ pub enum StepKind {
 }
 
 impl StepKind {
+    fn of(writes: bool, begins: bool) -> Self {
+        match (writes, begins) {
+            (false, true) => Self::Read,
+            (true, true) => Self::Write,
+            (false, false) => Self::ReadMore,
+            (true, false) => Self::WriteMore,
+        }
+    }
+
     /// Whether it writes.
     pub fn writes(self) -> bool {
         matches!(self, StepKind::Write | StepKind::WriteMore)
@@ -231,29 +240,25 @@ impl Preparation {
         begins: bool,
         batch: &mut Batch,
     ) {
-        let t = access.thread;
-        let writes = access.what == What::Write;
-        let index = self.page_of(t, bytes.0 >> PAGE_SHIFT);
+        let (t, writes) = (access.thread, access.what == What::Write);
+        let page_number = bytes.0 >> PAGE_SHIFT;
+        let index = self.page_of(t, page_number);
         let at = (line & ((1 << (PAGE_SHIFT - self.line_shift)) - 1)) as usize;
         let page = &mut self.pages[index as usize];
         let state = &mut page.lines[at];
         self.accesses[t as usize] += u64::from(begins);
-        if state.held != NOBODY && state.held != t {
-            // Where in the line it has written is not known, nor when.
-            let holder = std::mem::replace(&mut state.held, NOBODY);
+        let holder = state.hand_over(access, writes);
+        if holder != NOBODY {
             let start = bytes.0 & !((1 << self.line_shift) - 1);
-            let line_words = word_of(start)..=word_of(start + (1 << self.line_shift) - 1);
-            page.writers[line_words].fill(stamp(holder, self.threads[holder as usize].steps));
-        }
-        if writes {
-            state.held = if access.held { t } else { NOBODY };
+            let end = word_of(start + (1 << self.line_shift) - 1);
+            page.writers[word_of(start)..=end]
+                .fill(stamp(holder, self.threads[holder as usize].steps));
         }
         let thread = &mut self.threads[t as usize];
         let words = word_of(bytes.0)..=word_of(bytes.1);
         let waits = thread.waits(access, writes) && state.sole != t;
         let recent = &mut thread.recent[(line % self.sets) as usize];
         let same = recent.line == line && recent.hands == state.hands;
-        let page_number = bytes.0 >> PAGE_SHIFT;
         let same_page = &mut thread.recent_pages[page_number as usize % PAGE_SETS];
         let quiet = same
             && *same_page == page_number
@@ -288,12 +293,7 @@ impl Preparation {
         if writes {
             page.writers[words].fill(stamp(t, thread.steps));
         }
-        let kind = match (writes, begins) {
-            (false, true) => StepKind::Read,
-            (true, true) => StepKind::Write,
-            (false, false) => StepKind::ReadMore,
-            (true, false) => StepKind::WriteMore,
-        };
+        let kind = StepKind::of(writes, begins);
         let quiet = std::mem::take(&mut thread.quiet);
         batch.steps.push(Step { line, thread: t, site: access.site, quiet, kind, after, writer });
     }
@@ -344,6 +344,21 @@ impl Preparation {
     /// Quiet accesses that no step has taken along, by thread.
     pub fn left_over(&self) -> impl Iterator<Item = u32> {
         self.threads.iter().map(|thread| thread.quiet)
+    }
+}
+
+impl Line {
+    /// Another thread may have written the line unseen until this access: which, or [`NOBODY`].
+    /// Where in the line, and when, is not known.
+    fn hand_over(&mut self, access: &Access, writes: bool) -> u32 {
+        let holder = self.held;
+        let taken = holder != NOBODY && holder != access.thread;
+        if writes {
+            self.held = if access.held { access.thread } else { NOBODY };
+        } else if taken {
+            self.held = NOBODY;
+        }
+        if taken { holder } else { NOBODY }
     }
 }
 

@@ -177,7 +177,7 @@ fn accesses_that_a_trace_leaves_out_are_counted() {
     };
     let json = simulate(&["--on", MACHINE]);
     assert_eq!(json["accesses"].as_u64(), Some(counted));
-    assert!(kept.parse::<u64>().unwrap() * 2 < counted, "{kept} of {counted}");
+    assert!(kept.parse::<u64>().unwrap() < counted, "{kept} of {counted}");
     let notes = |json: &Value| json["notes"].to_string();
     assert!(!notes(&json).contains("leaves out"), "{}", notes(&json));
     // Its innermost caches have 32 sets.
