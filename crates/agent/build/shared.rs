@@ -181,6 +181,12 @@ fn counting(h: &mut Header) {
         TRACE_WRITE = what::WRITE,
         TRACE_FORGET = what::FORGET,
         TRACE_COPY = what::COPY,
+        TRACE_SKIP = what::SKIP,
+        TRACE_HELD = what::HELD,
+        TRACE_MAX_SETS = trace::MAX_SETS,
+        TRACE_SKIPPED_SHIFT = trace::SKIPPED_SHIFT,
+        TRACE_FILTER_BYTES = layouts::TRACE_FILTER_BYTES,
+        HANDS_BITS = layouts::HANDS_BITS,
     );
     structure!(h, "record" = trace::Access { turn, address, bytes, site, thread_and_what });
 }
@@ -233,6 +239,8 @@ fn translated_code(h: &mut Header) {
     constants!(
         h,
         THREAD_PAGE_BYTES = -control::PAGE,
+        PAGE_LOADS = offset_of!(session::ThreadPage, loads),
+        PAGE_STORES = offset_of!(session::ThreadPage, stores),
         PAGE_UNKNOWN = offset_of!(session::ThreadPage, unknown),
         PAGE_TRANSFERS = offset_of!(session::ThreadPage, transfers),
         PAGE_FAR = offset_of!(session::ThreadPage, far),

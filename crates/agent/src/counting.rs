@@ -1,8 +1,12 @@
 //! Tells the slow paths (C, in `slow/`) where in the session they count.
 
-use crate::layouts::{Session, tt_mode, tt_pages, tt_session};
+use crate::layouts::{
+    HANDS_BITS, IDS, Session, TRACE_FILTER_BYTES, tt_hands, tt_mode, tt_pages, tt_session,
+    tt_trace_filters, tt_trace_sets,
+};
 use crate::lock::Lock;
 use crate::session;
+use crate::sys;
 use core::sync::atomic::Ordering;
 use engine::AddressHash;
 use hashbrown::HashMap;
@@ -73,19 +77,37 @@ pub fn pages_are_counted() -> bool {
     unsafe { tt_pages != 0 }
 }
 
+/// Whether there is a filtered trace.
+pub fn is_filtered() -> bool {
+    // SAFETY: written only by `prepare_filters`.
+    unsafe { tt_trace_sets != 0 }
+}
+
+/// Makes room for what filters the trace, if one is wanted; `None` when there is none.
+pub fn prepare_filters() -> Option<()> {
+    let sets = session::header().trace_sets.load(Ordering::Relaxed);
+    if sets != 0 && matches!(mode(), mode::MATRIX | mode::DETAIL) {
+        let filters = sys::anonymous_away(IDS as u64 * TRACE_FILTER_BYTES)?;
+        let hands = sys::anonymous_away((size_of::<u16>() as u64) << HANDS_BITS)?;
+        // SAFETY: no slow path runs yet.
+        unsafe { (tt_trace_filters, tt_hands, tt_trace_sets) = (filters, hands, sets.into()) };
+    }
+    Some(())
+}
+
 /// The memory in `start..end` is new: says so in the trace, if there is one.
 pub fn forget(start: u64, end: u64) {
-    if mode() == mode::TRACE && end > start {
+    if (mode() == mode::TRACE || is_filtered()) && end > start {
         // SAFETY: the session is open.
         unsafe { tt_trace_forget(start, end - start) };
     }
 }
 
 /// What is known of `bytes` at `from` holds for those at `to`: says so in the trace, if there is
-/// one. Returns whether there is.
+/// one. Returns whether the trace is all that need know.
 pub fn traced_copy(from: u64, to: u64, bytes: u64) -> bool {
     let traces = mode() == mode::TRACE;
-    if traces {
+    if traces || is_filtered() {
         // SAFETY: the session is open.
         unsafe { tt_trace_copy(from, to, bytes) };
     }
@@ -94,7 +116,7 @@ pub fn traced_copy(from: u64, to: u64, bytes: u64) -> bool {
 
 /// A number for the code site at `pc`; 0 when there is none left or the mode needs no sites.
 pub fn site(pc: u64) -> u32 {
-    if !matches!(mode(), mode::DETAIL | mode::TRACE) && !pages_are_counted() {
+    if !matches!(mode(), mode::DETAIL | mode::TRACE) && !pages_are_counted() && !is_filtered() {
         return 0;
     }
     let mut known = KNOWN_SITES.lock();

@@ -40,6 +40,11 @@ pub const MAP_PAGE_SHIFT: u32 = 12;
 /// Pages of a map.
 pub const MAP_PAGES: usize = (engine::grants::BYTES >> MAP_PAGE_SHIFT) as usize;
 
+/// Bytes for what filters a thread's trace.
+pub const TRACE_FILTER_BYTES: u64 = 1024;
+/// log2 of the places that say how often lines change hands, two bytes each.
+pub const HANDS_BITS: u32 = 24;
+
 /// Runs of neighbouring places for pages: each takes a page of a thread's counters.
 pub const RUNS: usize = wire::pages::PLACES / 256;
 
@@ -546,6 +551,11 @@ variables! {
     tt_opened: u32,
     /// 1: threads may have run code without checks since tracked blocks were forgotten.
     tt_was_light: u32,
+    /// Sets of a filtered trace; 0 = there is none. Addresses of the filter of the thread with id
+    /// 0, and of what is known of how often lines change hands.
+    tt_trace_sets: u64,
+    tt_trace_filters: u64,
+    tt_hands: u64,
     /// 1: accesses are counted by page.
     tt_pages: u32,
     /// Address of the owners of the places for pages.

@@ -24,6 +24,7 @@ use core::arch::global_asm;
 use core::sync::atomic::Ordering;
 use engine::control::{SAVED_R11, SAVED_RCX};
 use engine::indirect::{self, Tables};
+use engine::options::disable;
 use engine::{Engine, Mode, Options};
 use wire::session::{Header, failure, mode, state};
 
@@ -163,6 +164,7 @@ fn take_over(header: &Header, place: &Place<'_>) -> Result<(), u32> {
     windows::begin();
     shared::begin();
     pages::prepare();
+    counting::prepare_filters().ok_or(failure::NO_SHADOW)?;
     syscalls::mark_moves();
     let tables = shadow::map().ok_or(failure::NO_SHADOW)?;
     grants::map().ok_or(failure::NO_SHADOW)?;
@@ -170,7 +172,12 @@ fn take_over(header: &Header, place: &Place<'_>) -> Result<(), u32> {
     shared::introduce();
     crate::blocks::map();
     let shift = header.block_shift.load(Ordering::Relaxed);
-    let disabled = header.disable.load(Ordering::Relaxed);
+    let mut disabled = header.disable.load(Ordering::Relaxed);
+    if counting::is_filtered() {
+        // Each access asks by itself, and how many there were is known at each.
+        disabled |= disable::MERGE | disable::GROUP | disable::HOIST;
+        disabled |= disable::LOOPS | disable::TALLIES;
+    }
     let full = u64::from(header.cache_kib.load(Ordering::Relaxed)) << 10;
     let mut options = Options::new(engine_mode(), shift, disabled);
     if pages::are_counted() {

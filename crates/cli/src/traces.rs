@@ -1,7 +1,7 @@
 //! What verbs that write traces and those that read them agree on.
 
 /// Name of the trace in a profile's folder.
-pub const IN_PROFILE: &str = "trace";
+pub use profile::TRACE_FILE as IN_PROFILE;
 
 /// A number of bytes with a unit; errors are phrases.
 pub fn size(text: &str) -> Result<u64, String> {

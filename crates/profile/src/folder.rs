@@ -14,7 +14,7 @@ use crate::schema::{
     ACCESSES, ACCESSES_V7, ACTIVITY, BLOCKS, CALLS, COMM, COMM_V2, COMM_V3, EVENTS, EVENTS_V2,
     EVENTS_V3, EVENTS_V4, FIELDS, FLOW, FLOW_WITH_NODES, LINES, LINES_V2, LINES_V3, META_FILE,
     OBJECTS, OBJECTS_V5, PAGES, PROCESSES_FOLDER, RUNNING, SCHEMA_VERSION, SITES, SLICES, THREADS,
-    THREADS_V1, THREADS_V2, TOUCHED, Table,
+    THREADS_V1, THREADS_V2, TOUCHED, TRACE_FILE, Table,
 };
 use crate::{FlowRow, Meta, ObjectRow, PageTables, Profile, ProfileError};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -271,7 +271,7 @@ fn why_not_replaceable(path: &Path) -> io::Result<Option<String>> {
         let name = entry.file_name().to_string_lossy().into_owned();
         match name.strip_suffix(".parquet") {
             Some(_) => tables += 1,
-            None if name == META_FILE => {}
+            None if name == META_FILE || name == TRACE_FILE => {}
             None if name == PROCESSES_FOLDER && entry.file_type()?.is_dir() => {
                 for child in fs::read_dir(entry.path())? {
                     if let Some(reason) = why_not_replaceable(&child?.path())? {

@@ -23,7 +23,7 @@ pub use folder::{check_destination, flow_with_nodes};
 pub use model::{Counted, Meta, Mode, OwnTime, Parameters, ProcessRow, Profile, Totals, Windows};
 pub use note::{Expensive, HeapUnnamed, NotWatched, Note, Unrecorded};
 pub use sampling::{Basis, Detector, Sampling};
-pub use schema::SCHEMA_VERSION;
+pub use schema::{SCHEMA_VERSION, TRACE_FILE};
 pub use tables::pages::{
     AccessRow, NodesSeen, PAGE_BYTES, PAGE_SHIFT, PageRow, PageTables, PageUse, TouchedRow,
 };

@@ -36,6 +36,8 @@ pub const SCHEMA_VERSION: u32 = 8;
 
 /// The file that makes a folder a profile.
 pub const META_FILE: &str = "profile.json";
+/// Name of the file with the accesses, where they are kept (`simulation::TraceWriter`).
+pub const TRACE_FILE: &str = "trace";
 
 /// The folder in a profile that holds those of child processes, each named `NUMBER-PROGRAM.tt`;
 /// `profile.json` lists them under `processes`.

@@ -7,6 +7,10 @@
 //! in a set of any multiple). Lines that keep changing hands are never quiet, since their transfers
 //! depend on how the threads are interleaved.
 //!
+//! A stream may have been filtered in the same way by whoever made it (`Access::skipped`). Then,
+//! words of a line that its writer has written since, unseen, count as written when another thread
+//! comes.
+//!
 //! *Order.* A step that reads or overwrites what another thread wrote waits for that thread to have
 //! come so far. So simulated threads may overtake each other as far as the data let them:
 //! synchronisation passes through memory. Reads that repeat what they have read while nothing else
@@ -52,6 +56,15 @@ pub enum StepKind {
 }
 
 impl StepKind {
+    fn of(writes: bool, begins: bool) -> Self {
+        match (writes, begins) {
+            (false, true) => Self::Read,
+            (true, true) => Self::Write,
+            (false, false) => Self::ReadMore,
+            (true, false) => Self::WriteMore,
+        }
+    }
+
     /// Whether it writes.
     pub fn writes(self) -> bool {
         matches!(self, StepKind::Write | StepKind::WriteMore)
@@ -101,6 +114,8 @@ struct Line {
     sole: u32,
     /// Who wrote it last.
     writer: u32,
+    /// Of a filtered stream: who may have written it since unseen.
+    held: u32,
 }
 
 #[derive(Debug)]
@@ -163,13 +178,16 @@ impl Preparation {
         if access.what == What::Forget {
             return self.forget(access, batch);
         }
-        if access.bytes == 0 {
-            return;
-        }
         while self.threads.len() <= access.thread as usize {
             self.threads.push(Thread::new(self.sets));
             self.accesses.push(0);
             self.waiting.push(0);
+        }
+        if access.skipped > 0 {
+            self.skip(access);
+        }
+        if access.bytes == 0 {
+            return;
         }
         let last = access.address.saturating_add(access.bytes - 1);
         let line_bytes = 1u64 << self.line_shift;
@@ -184,6 +202,35 @@ impl Preparation {
         }
     }
 
+    /// Accesses that a filtered stream has left out. Between two reads of the same by a thread that
+    /// has done nothing else, they are its waiting.
+    fn skip(&mut self, access: &Access) {
+        let t = access.thread;
+        self.accesses[t as usize] += access.skipped;
+        if access.skipped > u64::from(REPEATS) && self.is_awaited(access) {
+            self.waiting[t as usize] += access.skipped;
+            return;
+        }
+        let skipped = u32::try_from(access.skipped).unwrap_or(u32::MAX);
+        let quiet = &mut self.threads[t as usize].quiet;
+        *quiet = quiet.saturating_add(skipped);
+    }
+
+    /// Whether a thread reads what it has read lately and another one has written since.
+    fn is_awaited(&mut self, access: &Access) -> bool {
+        if access.what != What::Read || access.bytes == 0 {
+            return false;
+        }
+        let line = access.address >> self.line_shift;
+        let index = self.page_of(access.thread, access.address >> PAGE_SHIFT);
+        let at = (line & ((1 << (PAGE_SHIFT - self.line_shift)) - 1)) as usize;
+        let thread = &self.threads[access.thread as usize];
+        let recent = &thread.recent[(line % self.sets) as usize];
+        recent.line == line
+            && recent.hands != self.pages[index as usize].lines[at].hands
+            && thread.reads.contains(&(access.address, access.site))
+    }
+
     /// The part of an access that lies in one line.
     fn part(
         &mut self,
@@ -193,19 +240,25 @@ impl Preparation {
         begins: bool,
         batch: &mut Batch,
     ) {
-        let t = access.thread;
-        let writes = access.what == What::Write;
-        let index = self.page_of(t, bytes.0 >> PAGE_SHIFT);
+        let (t, writes) = (access.thread, access.what == What::Write);
+        let page_number = bytes.0 >> PAGE_SHIFT;
+        let index = self.page_of(t, page_number);
         let at = (line & ((1 << (PAGE_SHIFT - self.line_shift)) - 1)) as usize;
-        let thread = &mut self.threads[t as usize];
         let page = &mut self.pages[index as usize];
         let state = &mut page.lines[at];
         self.accesses[t as usize] += u64::from(begins);
+        let holder = state.hand_over(access, writes);
+        if holder != NOBODY {
+            let start = bytes.0 & !((1 << self.line_shift) - 1);
+            let end = word_of(start + (1 << self.line_shift) - 1);
+            page.writers[word_of(start)..=end]
+                .fill(stamp(holder, self.threads[holder as usize].steps));
+        }
+        let thread = &mut self.threads[t as usize];
         let words = word_of(bytes.0)..=word_of(bytes.1);
         let waits = thread.waits(access, writes) && state.sole != t;
         let recent = &mut thread.recent[(line % self.sets) as usize];
         let same = recent.line == line && recent.hands == state.hands;
-        let page_number = bytes.0 >> PAGE_SHIFT;
         let same_page = &mut thread.recent_pages[page_number as usize % PAGE_SETS];
         let quiet = same
             && *same_page == page_number
@@ -240,12 +293,7 @@ impl Preparation {
         if writes {
             page.writers[words].fill(stamp(t, thread.steps));
         }
-        let kind = match (writes, begins) {
-            (false, true) => StepKind::Read,
-            (true, true) => StepKind::Write,
-            (false, false) => StepKind::ReadMore,
-            (true, false) => StepKind::WriteMore,
-        };
+        let kind = StepKind::of(writes, begins);
         let quiet = std::mem::take(&mut thread.quiet);
         batch.steps.push(Step { line, thread: t, site: access.site, quiet, kind, after, writer });
     }
@@ -259,7 +307,7 @@ impl Preparation {
         let (pages, lines) = (&mut self.pages, 1usize << (PAGE_SHIFT - self.line_shift));
         let number = *self.numbers.entry(page).or_insert_with(|| {
             pages.push(Page {
-                lines: vec![Line { hands: 0, sole: NOBODY, writer: NOBODY }; lines],
+                lines: vec![Line { hands: 0, sole: NOBODY, writer: NOBODY, held: NOBODY }; lines],
                 writers: Box::new([0; WORDS]),
             });
             pages.len() as u32 - 1
@@ -296,6 +344,21 @@ impl Preparation {
     /// Quiet accesses that no step has taken along, by thread.
     pub fn left_over(&self) -> impl Iterator<Item = u32> {
         self.threads.iter().map(|thread| thread.quiet)
+    }
+}
+
+impl Line {
+    /// Another thread may have written the line unseen until this access: which, or [`NOBODY`].
+    /// Where in the line, and when, is not known.
+    fn hand_over(&mut self, access: &Access, writes: bool) -> u32 {
+        let holder = self.held;
+        let taken = holder != NOBODY && holder != access.thread;
+        if writes {
+            self.held = if access.held { access.thread } else { NOBODY };
+        } else if taken {
+            self.held = NOBODY;
+        }
+        if taken { holder } else { NOBODY }
     }
 }
 

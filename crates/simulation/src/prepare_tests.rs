@@ -1,7 +1,7 @@
 use super::*;
 
 fn access(thread: u32, what: What, address: u64) -> Access {
-    Access { thread, what, address, bytes: 8, site: 1 }
+    Access::new(thread, what, address, 8, 1)
 }
 
 fn steps(accesses: &[Access]) -> (Vec<Step>, Preparation) {
@@ -74,4 +74,80 @@ fn an_access_across_lines_is_one_access() {
     let kinds: Vec<bool> = batch.steps.iter().map(|step| step.kind.begins()).collect();
     assert_eq!(kinds, [true, false, true, true, true, true]);
     assert_eq!(preparation.accesses, [5]);
+}
+
+/// What the engine leaves out of the accesses of one thread (`slow/filter.h`).
+fn filtered(accesses: &[Access]) -> Vec<Access> {
+    let (mut lines, mut pages) = ([(u64::MAX, false); 64], [u64::MAX; 16]);
+    let (mut kept, mut skipped) = (Vec::new(), 0);
+    for access in accesses {
+        let (line, page) = (access.address >> 6, access.address >> 12);
+        let writes = access.what == What::Write;
+        let (last, written) = &mut lines[line as usize % 64];
+        if *last == line && (*written || !writes) {
+            skipped += 1;
+            continue;
+        }
+        kept.push(Access { skipped: std::mem::take(&mut skipped), held: true, ..*access });
+        (*last, *written) = (line, writes || *last == line && *written);
+        let last_page = std::mem::replace(&mut pages[page as usize % 16], page);
+        if last_page != page {
+            let gone = lines.iter_mut().filter(|(line, _)| line >> 6 == last_page);
+            gone.for_each(|line| *line = (u64::MAX, false));
+        }
+    }
+    kept.push(Access { skipped, ..Access::new(0, What::Read, 0, 0, 0) });
+    kept
+}
+
+#[test]
+fn a_filtered_stream_makes_the_same_steps() {
+    let mut state = 88172645463325252u64;
+    let mut next = |below: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % below
+    };
+    let mut accesses = Vec::new();
+    for k in 0..50_000u64 {
+        let what = if next(3) == 0 { What::Write } else { What::Read };
+        let address = match next(4) {
+            0 => 0x1_0000 + k * 8 % 0x8000,
+            1 => 0x9_0000 + next(1 << 18) / 8 * 8,
+            2 => 0x50_0000 + next(64) * 8,
+            _ => 0x60_0000 + k % 16 * 4096 * 3,
+        };
+        accesses.push(access(0, what, address));
+    }
+    let short = filtered(&accesses);
+    assert!(short.len() < accesses.len() * 9 / 10, "{}", short.len());
+    let (all, part) = (steps(&accesses), steps(&short));
+    assert_eq!(all.0, part.0);
+    assert_eq!(all.1.accesses, part.1.accesses);
+    assert_eq!(all.1.left_over().collect::<Vec<_>>(), part.1.left_over().collect::<Vec<_>>());
+}
+
+#[test]
+fn what_was_written_unseen_is_waited_for() {
+    let held = |access| Access { held: true, ..access };
+    let (found, _) = steps(&[
+        held(access(0, What::Write, 0)),
+        access(0, What::Write, 4096),
+        // Of another word, which thread 0 may have written.
+        held(access(1, What::Read, 8)),
+    ]);
+    assert_eq!(found[2].after, Some((0, 2)));
+}
+
+#[test]
+fn what_a_filtered_stream_leaves_out_between_equal_reads_is_waiting() {
+    let read = Access { skipped: 1000, held: true, ..access(1, What::Read, 0) };
+    let first = [access(0, What::Write, 8), access(1, What::Read, 0)];
+    let (found, preparation) = steps(&[first[0], first[1], access(0, What::Write, 0), read]);
+    assert_eq!(preparation.waiting, [0, 1000]);
+    assert_eq!(found.last().unwrap().quiet, 0);
+    // Nobody has written: they were hits.
+    let (_, preparation) = steps(&[first[0], first[1], Access { address: 4096, ..read }]);
+    assert_eq!(preparation.waiting, [0, 0]);
 }

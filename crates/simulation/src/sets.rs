@@ -8,9 +8,11 @@
 //! a simulated class yet, such as those that only ever access one lock, are simulated wherever
 //! their lines lie.
 //!
-//! The intervals treat the chosen classes as a cluster sample without replacement, with the ratio
-//! of a count to the steps of its class (Cochran, Sampling Techniques, 1977, ch. 6 and 9A), and
-//! Student's t at 95 %. Neighbours: `system.rs` asks for each step, `run.rs` takes the intervals.
+//! The intervals follow from how far what a step is given is from the truth where that is known:
+//! each step in a chosen class is also guessed from the last one of its thread and instruction in
+//! another chosen class (cross-validation: Stone 1974). The sums of errors of the classes are taken
+//! as a sample of those of all, with Student's t at 95 %. Neighbours: `system.rs` asks for each
+//! step, `run.rs` takes the intervals.
 
 use crate::coherence::{Served, Source};
 use crate::counts::{Counts, LEVELS};
@@ -37,8 +39,26 @@ const REMOTE: usize = LEVELS + 2;
 #[derive(Clone, Debug, Default)]
 struct Class {
     steps: u64,
-    found: [u64; PLACES],
     latency_ns: f64,
+    /// How much more was found than guessed.
+    errors: [f64; PLACES],
+    latency_error_ns: f64,
+}
+
+/// What a step was given.
+#[derive(Clone, Copy, Debug)]
+struct Given {
+    class: u32,
+    served: Served,
+    place: usize,
+    ns: f64,
+}
+
+/// The last of a thread's instruction, and the last in another class than that.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    last: Given,
+    other: Option<Given>,
 }
 
 /// Half the widths of the intervals at 95 %, of the counts of all threads together.
@@ -68,8 +88,8 @@ pub struct Sets {
     /// For each class its number among the chosen ones.
     chosen: Vec<Option<u32>>,
     classes: Vec<Class>,
-    /// What the last step of a thread's instruction was given.
-    known: FxHashMap<(u32, u32), Served>,
+    /// What the last steps of a thread's instruction were given.
+    known: FxHashMap<(u32, u32), Known>,
     /// By core: where the last line came from that was to be fetched ahead; `None` if it was not.
     pub fetched: Vec<Option<Source>>,
     estimated: u64,
@@ -127,7 +147,7 @@ impl Sets {
         if self.has(line) {
             return None;
         }
-        let known = self.known.get(&(thread, site)).copied();
+        let known = self.known.get(&(thread, site)).map(|known| known.last.served);
         self.estimated += u64::from(known.is_some());
         known
     }
@@ -136,29 +156,38 @@ impl Sets {
     /// it took.
     pub fn note(&mut self, step: (u64, u32, u32), served: Served, is_local: bool, ns: f64) {
         let (line, thread, site) = step;
-        let Some(number) = self.class(line) else { return };
-        let class = &mut self.classes[number as usize];
-        class.steps += 1;
-        class.latency_ns += ns;
-        class.found[match served.source {
+        let Some(class) = self.class(line) else { return };
+        let place = match served.source {
             Source::Cache(level) => usize::from(level).min(LEVELS - 1),
             Source::Transfer { .. } => TRANSFER,
             Source::Memory if is_local => LOCAL,
             Source::Memory => REMOTE,
-        }] += 1;
-        self.known.insert((thread, site), served);
+        };
+        let given = Given { class, served, place, ns };
+        let seen = &mut self.classes[class as usize];
+        seen.steps += 1;
+        seen.latency_ns += ns;
+        let known = self.known.entry((thread, site)).or_insert(Known { last: given, other: None });
+        let elsewhere = if known.last.class == class { known.other } else { Some(known.last) };
+        if let Some(guess) = elsewhere {
+            seen.errors[place] += 1.0;
+            seen.errors[guess.place] -= 1.0;
+            seen.latency_error_ns += ns - guess.ns;
+        }
+        *known = Known { last: given, other: elsewhere };
     }
 
     /// The intervals. `stalled_ns` is how long the thread with the longest time has stalled.
     pub fn margins(&self, total: &Counts, stalled_ns: f64) -> Margins {
         let estimated = self.estimated as f64;
-        let of = |place: usize| estimated * self.ratio(|class| class.found[place] as f64).1;
+        let of = |place: usize| self.half(|class| class.errors[place]);
         let mut hits = [0.0; LEVELS];
         (1..LEVELS).for_each(|level| hits[level] = of(level));
-        let (latency, half) = self.ratio(|class| class.latency_ns);
-        let steps = self.estimated + self.classes.iter().map(|class| class.steps).sum::<u64>();
-        let share = estimated / steps.max(1) as f64;
-        let relative = if latency > 0.0 { half / latency * share } else { 0.0 };
+        let simulated: u64 = self.classes.iter().map(|class| class.steps).sum();
+        let latency: f64 = self.classes.iter().map(|class| class.latency_ns).sum();
+        let all = latency * (1.0 + estimated / simulated.max(1) as f64);
+        let relative =
+            if all > 0.0 { self.half(|class| class.latency_error_ns) / all } else { 0.0 };
         Margins {
             classes: self.classes.len() as u64,
             of: self.chosen.len() as u64,
@@ -171,19 +200,19 @@ impl Sets {
         }
     }
 
-    /// The ratio of what `count` gives to steps, and half its interval.
-    fn ratio(&self, count: impl Fn(&Class) -> f64) -> (f64, f64) {
+    /// Half the interval of a sum over all steps that were estimated, from its error in each chosen
+    /// class: the errors of as many classes as these steps would fill are those of single classes
+    /// and, in all of them, that of their mean.
+    fn half(&self, error: impl Fn(&Class) -> f64) -> f64 {
         let k = self.classes.len() as f64;
         let steps: f64 = self.classes.iter().map(|class| class.steps as f64).sum();
         if steps == 0.0 {
-            return (0.0, 0.0);
+            return 0.0;
         }
-        let ratio = self.classes.iter().map(&count).sum::<f64>() / steps;
-        let residual = |class: &Class| (count(class) - ratio * class.steps as f64).powi(2);
-        let variance = self.classes.iter().map(residual).sum::<f64>() / (k - 1.0);
-        let left = 1.0 - k / self.chosen.len() as f64;
-        let t = STUDENT.get(self.classes.len() - 2).copied().unwrap_or(NORMAL);
-        (ratio, t * (left * variance / k).sqrt() / (steps / k))
+        let variance = self.classes.iter().map(|class| error(class).powi(2)).sum::<f64>() / k;
+        let others = self.estimated as f64 / (steps / k);
+        let t = STUDENT.get(self.classes.len() - 1).copied().unwrap_or(NORMAL);
+        t * (variance * (others + others * others / k)).sqrt()
     }
 }
 

@@ -28,6 +28,18 @@ pub struct Access {
     pub bytes: u64,
     /// The instruction; 0 when unknown.
     pub site: u32,
+    /// Of a filtered stream: accesses of the thread since the one before that are not in it,
+    /// because they hit the line that the thread had accessed last in its set and changed nothing.
+    pub skipped: u64,
+    /// Of a filtered stream: from now on, the thread's accesses to the line need not be in it.
+    pub held: bool,
+}
+
+impl Access {
+    /// An access of a stream that is not filtered.
+    pub fn new(thread: u32, what: What, address: u64, bytes: u64, site: u32) -> Self {
+        Self { thread, what, address, bytes, site, skipped: 0, held: false }
+    }
 }
 
 /// What is known of a thread besides its accesses.

@@ -120,7 +120,7 @@ impl Text {
             self.instruction(thread);
             return Some(());
         }
-        let of = |what, site| Access { thread, what, address, bytes, site };
+        let of = |what, site| Access::new(thread, what, address, bytes, site);
         if kind != 'S' {
             self.access(&of(What::Read, self.site), take);
         }
@@ -157,7 +157,7 @@ impl Text {
             (Some("by"), Some("PC")) => hex(words.next()).ok_or(())? as u32,
             _ => 0,
         };
-        self.access(&Access { thread, what, address, bytes, site }, take);
+        self.access(&Access::new(thread, what, address, bytes, site), take);
         Ok(())
     }
 }

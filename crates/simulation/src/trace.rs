@@ -15,8 +15,8 @@ use flate2::write::DeflateEncoder;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
-/// Version of the format.
-pub const TRACE_VERSION: u32 = 1;
+/// Version of the format. 2: filtered streams.
+pub const TRACE_VERSION: u32 = 2;
 const MAGIC: &[u8; 8] = b"TTTRACE\n";
 
 /// Whether a file that begins like this is meant to be a trace.
@@ -26,7 +26,7 @@ pub fn is_trace(beginning: &[u8]) -> bool {
 
 /// Records of a block.
 const BLOCK_RECORDS: usize = 1 << 16;
-/// Most bytes of a block: a record has up to 40.
+/// Most bytes of a block: a record has up to 50.
 const MAX_BLOCK_BYTES: u32 = 1 << 22;
 /// Bytes before the first block.
 const HEAD_BYTES: u64 = 12;
@@ -41,6 +41,8 @@ const SAME_THREAD: u8 = 4;
 const SAME_SITE: u8 = 8;
 const SAME_ADDRESS: u8 = 16;
 const SAME_BYTES: u8 = 32;
+const HELD: u8 = 64;
+const SKIPS: u8 = 128;
 
 /// What is known of a thread.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -72,6 +74,10 @@ pub struct TraceEnd {
     /// Why it ends before the run did; a sentence's part: `it has reached 1,000 bytes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,
+    /// Sets in which lines of 64 bytes are told apart whose quiet accesses are left out; 0: none
+    /// are.
+    #[serde(default)]
+    pub filter_sets: u32,
     /// Accesses to memory that processes share, which are not in the trace.
     #[serde(default)]
     pub shared_accesses: u64,
@@ -93,6 +99,7 @@ pub struct TraceWriter<W> {
     /// Bytes of head and blocks.
     bytes: u64,
     max_bytes: u64,
+    compression: Compression,
 }
 
 impl<W: Write + Seek> TraceWriter<W> {
@@ -104,7 +111,14 @@ impl<W: Write + Seek> TraceWriter<W> {
         to.write_all(MAGIC)?;
         to.write_all(&TRACE_VERSION.to_le_bytes())?;
         let (guesses, block, end) = Default::default();
-        Ok(Self { to, guesses, block, records: 0, end, bytes: HEAD_BYTES, max_bytes })
+        let (bytes, compression) = (HEAD_BYTES, Compression::fast());
+        Ok(Self { to, guesses, block, records: 0, end, bytes, max_bytes, compression })
+    }
+
+    /// The same, but faster and larger: for traces that are not kept.
+    #[must_use]
+    pub fn without_compression(self) -> Self {
+        Self { compression: Compression::none(), ..self }
     }
 
     /// The next access. Once the trace is full, or cannot be written, nothing more is taken, and
@@ -121,7 +135,7 @@ impl<W: Write + Seek> TraceWriter<W> {
     }
 
     fn encode(&mut self, access: &Access) {
-        let Access { thread, what, address, bytes, site } = *access;
+        let Access { thread, what, address, bytes, site, skipped, held } = *access;
         let mut tag = match what {
             What::Read => 0,
             What::Write => 1,
@@ -136,6 +150,8 @@ impl<W: Write + Seek> TraceWriter<W> {
         tag |= if expects_site { SAME_SITE } else { 0 };
         tag |= if address == next { SAME_ADDRESS } else { 0 };
         tag |= if bytes == guess.bytes { SAME_BYTES } else { 0 };
+        tag |= if held { HELD } else { 0 };
+        tag |= if skipped > 0 { SKIPS } else { 0 };
         self.block.push(tag);
         if tag & SAME_THREAD == 0 {
             number(&mut self.block, u64::from(thread));
@@ -149,6 +165,9 @@ impl<W: Write + Seek> TraceWriter<W> {
         }
         if tag & SAME_BYTES == 0 {
             number(&mut self.block, bytes);
+        }
+        if skipped > 0 {
+            number(&mut self.block, skipped);
         }
         self.guesses.note(access, guessed);
     }
@@ -174,7 +193,7 @@ impl<W: Write + Seek> TraceWriter<W> {
     }
 
     fn write_block(&mut self) -> io::Result<u64> {
-        let mut packed = DeflateEncoder::new(Vec::new(), Compression::fast());
+        let mut packed = DeflateEncoder::new(Vec::new(), self.compression);
         packed.write_all(&self.block)?;
         let packed = packed.finish()?;
         let mut head = (packed.len() as u32).to_le_bytes().to_vec();
@@ -317,7 +336,9 @@ impl<R: Read + Seek> TraceReader<R> {
             _ => guess.address.wrapping_add(guess.step),
         };
         let count = if tag & SAME_BYTES == 0 { take_number(bytes)? } else { guess.bytes };
-        let access = Access { thread, what, address, bytes: count, site: guess.site };
+        let skipped = if tag & SKIPS == 0 { 0 } else { take_number(bytes)? };
+        let (site, held) = (guess.site, tag & HELD != 0);
+        let access = Access { thread, what, address, bytes: count, site, skipped, held };
         self.guesses.note(&access, guessed);
         Some(access)
     }

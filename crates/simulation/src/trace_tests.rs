@@ -12,6 +12,8 @@ fn accesses(count: u64) -> Vec<Access> {
         },
         bytes: 1 << (k % 5),
         site: (k % 11) as u32,
+        skipped: [0, 3, 1 << 40][(k % 3) as usize],
+        held: k.is_multiple_of(5),
     };
     (0..count).map(access).collect()
 }
@@ -42,9 +44,8 @@ fn what_is_written_is_read() {
 
 #[test]
 fn regular_accesses_take_little() {
-    let walk: Vec<Access> = (0..1_000_000)
-        .map(|k| Access { thread: 0, what: What::Read, address: k * 8, bytes: 8, site: 3 })
-        .collect();
+    let walk: Vec<Access> =
+        (0..1_000_000).map(|k| Access::new(0, What::Read, k * 8, 8, 3)).collect();
     let bytes = written(&walk, u64::MAX).len();
     assert!(bytes < 10_000, "{bytes}");
 }

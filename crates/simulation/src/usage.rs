@@ -1,8 +1,9 @@
 //! What plans are made from: who communicates with whom, and who accesses which page.
 //!
 //! One pass over a stream, before it is simulated. Communication is counted as the exact engine
-//! counts it (docs/glossary.md): read after write and write after write, by cache line. Neighbours:
-//! `placement` makes plans of it.
+//! counts it (docs/glossary.md): read after write and write after write, by cache line. Of a
+//! filtered stream, accesses to pages are those that are in it. Neighbours: `placement` makes plans
+//! of it.
 
 use crate::stream::{Access, Stream, StreamError, What};
 use placement::Page;
@@ -103,6 +104,9 @@ impl Usage {
 
     fn access(&mut self, access: &Access) {
         let t = access.thread;
+        if access.skipped > 0 {
+            self.count(t, access.skipped);
+        }
         if access.bytes == 0 {
             return;
         }
@@ -120,16 +124,20 @@ impl Usage {
             }
             return;
         }
-        if self.accesses.len() <= t as usize {
-            self.accesses.resize(t as usize + 1, 0);
-        }
-        self.accesses[t as usize] += 1;
+        self.count(t, 1);
         for page in access.address >> PAGE_SHIFT..=last >> PAGE_SHIFT {
             self.page(t, page);
         }
         for line in lines {
             self.line(t, line, access.what == What::Write);
         }
+    }
+
+    fn count(&mut self, t: u32, accesses: u64) {
+        if self.accesses.len() <= t as usize {
+            self.accesses.resize(t as usize + 1, 0);
+        }
+        self.accesses[t as usize] += accesses;
     }
 
     fn line(&mut self, t: u32, number: u64, writes: bool) {
@@ -183,7 +191,7 @@ mod tests {
 
     #[test]
     fn events_and_pages_are_counted() {
-        let access = |thread, what, address| Access { thread, what, address, bytes: 8, site: 0 };
+        let access = |thread, what, address| Access::new(thread, what, address, 8, 0);
         let list = [
             access(0, What::Write, 0x1000),
             access(1, What::Read, 0x1008),

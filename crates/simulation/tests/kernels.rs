@@ -22,7 +22,7 @@ fn machine() -> Machine {
 }
 
 fn access(thread: u32, what: What, address: u64) -> Access {
-    Access { thread, what, address, bytes: 8, site: 1 }
+    Access::new(thread, what, address, 8, 1)
 }
 
 fn run_on(machine: &Machine, accesses: Vec<Access>, pus: &[usize]) -> Outcome {

@@ -52,13 +52,8 @@ fn sp() -> Vec<Access> {
 
 fn arrive(thread: u64, phase: u64) -> [Access; 2] {
     let address = (1 << 20) + phase * 64;
-    [(What::Read, 1), (What::Write, 2)].map(|(what, site)| Access {
-        thread: thread as u32,
-        what,
-        address,
-        bytes: 8,
-        site,
-    })
+    [(What::Read, 1), (What::Write, 2)]
+        .map(|(what, site)| Access::new(thread as u32, what, address, 8, site))
 }
 
 fn leave(thread: u64, phase: u64) -> Access {
@@ -72,13 +67,7 @@ fn work(thread: u64, kind: u64, step: u64) -> Vec<Access> {
     let mut list = Vec::new();
     let mut access = |what, field, (x, y, z): (u64, u64, u64), site: u64| {
         let address = cell(field, x, y, z);
-        list.push(Access {
-            thread: thread as u32,
-            what,
-            address,
-            bytes: 8,
-            site: 10 + site as u32,
-        });
+        list.push(Access::new(thread as u32, what, address, 8, 10 + site as u32));
     };
     let (read, write) = (What::Read, What::Write);
     let field = |k: u64| k % FIELDS;

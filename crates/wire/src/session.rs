@@ -40,8 +40,9 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 /// 2: segments, modes, sites, cells and events by time slice, trace; 3: store of translated code;
 /// 4: tallies; 5: which threads wait in system calls; 6: windows;
 /// 7: checks in tallies, tracked blocks, memory shared by processes, objects; 8: call paths, zones,
-/// mapped files; 9: pages; 10: light code between windows; 11: first writes of unknown blocks.
-pub const VERSION: u32 = 11;
+/// mapped files; 9: pages; 10: light code between windows; 11: first writes of unknown blocks;
+/// 12: filtered traces.
+pub const VERSION: u32 = 12;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
 /// Added where otherwise an odd number of variables would be taken out again: see
@@ -211,6 +212,10 @@ pub struct Header {
     pub cache_kib: AtomicU32,
     /// One of [`mode`].
     pub mode: AtomicU32,
+    /// In a mode with checks: accesses are traced but for those that hit what their thread accessed
+    /// last in one of so many sets of a cache (a power of two, at most
+    /// [`trace::MAX_SETS`](crate::trace::MAX_SETS)); 0: there is no trace.
+    pub trace_sets: AtomicU32,
     /// 1: child processes get segments of their own; 0: they run natively.
     pub follow: AtomicU32,
     /// Most chunks for events (lines and sites) and for cells; counting goes on coarser beyond.

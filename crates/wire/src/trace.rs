@@ -1,4 +1,8 @@
-//! The reference recorder's trace: every access of every thread, in one order, in a ring.
+//! Traces: accesses of every thread, in one order, in a ring.
+//!
+//! In the mode `TRACE`, the reference recorder's, these are all accesses. A *filtered* trace
+//! (`Header::trace_sets`) leaves quiet ones out and says how many they were; see the agent's
+//! `slow/filter.h`.
 //!
 //! A thread takes the next number from `Header::trace_head` right before its access, waits until
 //! the ring has room, fills the record and then sets [`Access::turn`]. The recorder follows
@@ -22,7 +26,19 @@ pub mod what {
     /// Memory has moved: what is known of it holds where it is now. In the record, the page that it
     /// has moved to stands in the site, its upper bits in the thread.
     pub const COPY: u32 = 3;
+    /// Of a filtered trace: the thread has made as many accesses more as the record's bytes say,
+    /// which are not in the trace.
+    pub const SKIP: u32 = 4;
+    /// Of a filtered trace, beside one of the others: from now on, the thread's accesses to the
+    /// line need not be in the trace.
+    pub const HELD: u32 = 8;
 }
+
+/// Most sets of a filtered trace.
+pub const MAX_SETS: u32 = 64;
+/// In [`Access::address`] of a filtered trace: where the number of accesses begins that the thread
+/// has made since its last record and that are not in the trace.
+pub const SKIPPED_SHIFT: u32 = 48;
 
 /// Bits of a thread's id in [`Access::thread_and_what`]; what the record says stands above them.
 pub const THREAD_BITS: u32 = 16;

@@ -157,3 +157,32 @@ fn place_simulates_its_plan_beside_other_policies() {
     let said = place(&profile).expect_code(125).stderr_text();
     assert!(said.contains("record --trace"), "{said}");
 }
+
+#[test]
+fn accesses_that_a_trace_leaves_out_are_counted() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let profile = scratch.join("pairs.tt");
+    let command = pairs();
+    let command: Vec<&str> = command.iter().map(String::as_str).collect();
+    let recorded = threadtalk.record(&profile, &["--trace"], &command).run().expect_code(0);
+    let said = recorded.stderr_text();
+    let kept = said.lines().find_map(|line| line.split_once("kept ")).unwrap().1;
+    let kept: String =
+        kept.split(' ').next().unwrap().chars().filter(char::is_ascii_digit).collect();
+    let threads = profile::Profile::load(&profile).unwrap().threads;
+    let counted: u64 = threads.iter().map(|thread| thread.loads + thread.stores).sum();
+    let simulate = |args: &[&str]| -> Value {
+        let run = threadtalk.verb("simulate").arg(&profile).args(args).arg("--json");
+        serde_json::from_str(&run.run().expect_code(0).stdout_text()).unwrap()
+    };
+    let json = simulate(&["--on", MACHINE]);
+    assert_eq!(json["accesses"].as_u64(), Some(counted));
+    assert!(kept.parse::<u64>().unwrap() < counted, "{kept} of {counted}");
+    let notes = |json: &Value| json["notes"].to_string();
+    assert!(!notes(&json).contains("leaves out"), "{}", notes(&json));
+    // Its innermost caches have 32 sets.
+    let small = "pack:2 numa:1(memory=1GiB) core:2 l1d:1(size=16KiB) pu:1";
+    assert!(notes(&simulate(&["--on", small])).contains("leaves out"));
+    // A profile with a trace is a profile.
+    threadtalk.record(&profile, &["--trace", "--force"], &command).run().expect_code(0);
+}

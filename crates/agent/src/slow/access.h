@@ -7,6 +7,7 @@
 #ifndef MODE
 #include "trace.h"
 #endif
+#include "filter.h"
 
 // What changes the heat of a block. Taking a block that is not whole adds FIGHT. Coming back to it
 // takes CALM off, and each write that adds bytes takes FILLING off. A thread that fights for a
@@ -420,6 +421,28 @@ static void access_between(struct thread *t, u64 start, u64 last, int writes, u3
     }
 }
 
+#ifndef MODE
+// An access of a filtered trace: is in it unless it is quiet (filter.h).
+static void access_filtered(struct thread *t, u64 start, u64 bytes, int writes, u32 site) {
+    const u64 BLOCK = 1ull << tt_block_shift;
+    u64 last = start + bytes - 1, first = start & ~(BLOCK - 1);
+    int quiet = 1, held = 1;
+    for (u64 a = first; quiet && a <= last; a += BLOCK)
+        quiet = is_quiet(t, a, writes);
+    if (!quiet)
+        for (u64 a = first; a <= last; a += BLOCK)
+            held &= note_hands(t, a, writes);
+    if (!quiet)
+        trace_filtered(t, start, bytes, writes, site, held);
+    for (u64 a = start; a <= last; a = (a | (BLOCK - 1)) + 1) {
+        u64 block_last = a | (BLOCK - 1);
+        access_part(t, a, (block_last < last ? block_last : last) + 1, writes, site);
+        if (!quiet)
+            hold(t, a, held);
+    }
+}
+#endif
+
 // An access of the thread, block by block; its pages are counted elsewhere.
 static void access_blocks(struct thread *t, u64 start, u64 bytes, int writes, u32 site) {
     // Beyond the addresses that programs have, there is no shadow: the access itself will fault.
@@ -435,6 +458,10 @@ static void access_blocks(struct thread *t, u64 start, u64 bytes, int writes, u3
 #ifndef MODE
     if (tt_mode == TRACE) {
         trace_access(t, start, bytes, writes ? TRACE_WRITE : TRACE_READ, site);
+        return;
+    }
+    if (tt_trace_sets) {
+        access_filtered(t, start, bytes, writes, site);
         return;
     }
 #endif

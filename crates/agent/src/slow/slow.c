@@ -29,6 +29,17 @@ static void count_members(const struct thread *t, u64 address, const struct desc
     }
 }
 
+// All accesses behind a check, one after the other as they are traced.
+static void access_traced(struct thread *t, u64 address, const struct descriptor *d) {
+    for (u32 k = 0; k < d->count; k++) {
+        const struct member *m = &d->members[k];
+        if (m->reads)
+            access_blocks(t, address + (int64_t)m->delta, m->bytes, 0, m->site);
+        if (m->writes)
+            access_blocks(t, address + (int64_t)m->delta, m->bytes, 1, m->site);
+    }
+}
+
 // A check has failed: all accesses behind it are looked at. This and the other slow paths return
 // whether call paths are to be looked at.
 u64 tt_slow_access(struct thread *t, u64 address, const struct descriptor *d) {
@@ -39,6 +50,8 @@ u64 tt_slow_access(struct thread *t, u64 address, const struct descriptor *d) {
         return 0;
     if (d->count == ELEMENTS)
         access_elements(t, address, (const struct elements *)d);
+    else if (tt_trace_sets)
+        access_traced(t, address, d);
     else if (observed && tt_mode == DETAIL && tt_block_shift == LINE_SHIFT)
         tt_usual_access(t, address, d);
     else if (observed && tt_mode == MATRIX && tt_block_shift == LINE_SHIFT)

@@ -1,5 +1,5 @@
-// The reference recorder's trace: a ring for each process, and one for all accesses to shared
-// memory, in which threads are named as sharers and memory by its place.
+// Traces, the reference recorder's and filtered ones: a ring for each process, and one for all
+// accesses to shared memory, in which threads are named as sharers and memory by its place.
 #ifndef TT_TRACE_H
 #define TT_TRACE_H
 #include "shared.h"

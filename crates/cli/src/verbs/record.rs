@@ -21,6 +21,7 @@ use recorder::progress::{Look, Progress};
 use recorder::record::{Recording, Wishes, record};
 use recorder::reference::Following;
 use recorder::session::SessionOptions;
+use recorder::trace::FILTER_SETS;
 use recorder::{RecorderError, Streams, Target};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -93,7 +94,7 @@ pub struct Args {
     /// Count who accesses which page of memory, how often, and who did so first
     #[arg(long, conflicts_with_all = ["undirected", "sample"], help_heading = EXACT, hide_short_help = true)]
     pages: bool,
-    /// Keep every memory access in the profile, for 'threadtalk simulate': slow
+    /// Keep the memory accesses in the profile, for 'threadtalk simulate': slow
     ///
     /// Child processes are not recorded.
     #[arg(long, conflicts_with_all = ["matrix", "undirected", "reference", "pages", "duty", "budget", "sample"], help_heading = EXACT, hide_short_help = true)]
@@ -145,7 +146,7 @@ impl Args {
     }
 
     fn counted(&self) -> Counted {
-        match (self.matrix, self.undirected, self.reference || self.trace) {
+        match (self.matrix, self.undirected, self.reference) {
             (true, _, _) => Counted::Matrix,
             (_, true, _) => Counted::Undirected,
             (_, _, true) => Counted::Reference,
@@ -190,6 +191,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         counted: args.counted(),
         windows: args.windows(),
         follow: !args.no_follow && !args.trace,
+        trace_sets: if args.trace { FILTER_SETS } else { 0 },
         code_cache: !args.no_code_cache,
         objects: !args.no_objects,
         pages: args.pages,

@@ -237,6 +237,7 @@ fn notes(
         say(&format!("note: {note}"));
         notes.push(note);
     }
+    notes.extend(machines.iter().filter_map(|on| misfit(on, end)));
     if facts.iter().any(|facts| facts.instructions_per_access.is_none()) {
         notes.push(format!(
             "The trace does not tell instructions: {} per access are assumed, on which times depend.",
@@ -254,6 +255,20 @@ fn notes(
         );
     }
     notes
+}
+
+/// Where accesses have been left out of a trace that a machine may have to see.
+fn misfit(on: &OnMachine, end: &simulation::TraceEnd) -> Option<String> {
+    let sets = on.machine.filter_sets();
+    let (fits, wide) = (sets % u64::from(end.filter_sets.max(1)) == 0, on.machine.line_bytes >= 64);
+    (end.filter_sets > 0 && !(fits && wide)).then(|| {
+        format!(
+            "The innermost caches of {} have {sets} sets in common, of lines of {} bytes. The trace \
+             leaves out accesses that hit what was accessed last in one of {} sets of lines of 64 \
+             bytes; some of them would miss there, but count as hits.",
+            on.machine.name, on.machine.line_bytes, end.filter_sets
+        )
+    })
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::together;
 use crate::user_cache::NoCache;
 use crate::watch;
 use profile::schema::TOGETHER;
-use profile::{Counted, Note, Profile};
+use profile::{Note, Profile};
 use std::ffi::OsString;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -34,7 +34,7 @@ pub struct Recording {
     /// The profile of all processes that communicate, if any does with another; it belongs at
     /// [`TOGETHER`].
     pub together: Option<Profile>,
-    /// Of a recording by reference, accesses to memory that processes share; no tee is given them.
+    /// Of a recording with a trace, accesses to memory that processes share; no tee is given them.
     pub shared_accesses: u64,
     /// How the program ended; its status is for the caller to pass on.
     pub ended: Ended,
@@ -45,7 +45,7 @@ pub struct Recording {
 /// What is wanted of a recording besides its options.
 #[derive(Default)]
 pub struct Wishes<'a> {
-    /// What happens to the accesses of a recording by reference.
+    /// What happens to the accesses of a recording with a trace.
     pub following: Following<'a>,
     /// Is told meanwhile how far it is.
     pub progress: Option<Progress<'a>>,
@@ -161,9 +161,11 @@ fn follow(
     let (memory, ended) = (session.memory(), &over);
     thread::scope(|scope| {
         let watching = scope.spawn(|| watch::watch(session, options, &over));
-        let replaying = (options.counted == Counted::Reference)
+        let replaying = options
+            .traces()
             .then(|| scope.spawn(move || reference::follow(memory, options, ended, following)));
-        let replaying_shared = (options.counted == Counted::Reference)
+        let replaying_shared = options
+            .traces()
             .then(|| scope.spawn(|| reference::follow_shared(session.memory(), options, &over)));
         let telling = progress
             .as_ref()

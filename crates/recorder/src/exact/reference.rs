@@ -1,8 +1,9 @@
 //! Follows the trace of a running program and replays it by the definitions.
 //!
-//! In the mode `TRACE` the agent writes every access into a ring (`wire::trace`); a thread of ours
-//! reads it with [`follow`] until the program has ended, and hands each access to the crate
-//! `reference`. Every process of a recording has a ring and a replay of its own.
+//! In the mode `TRACE` the agent writes every access into a ring (`wire::trace`), and in others,
+//! for a filtered trace, those that are not quiet, which are not replayed; a thread of ours reads
+//! it with [`follow`] until the program has ended, and hands each access to the crate `reference`.
+//! Every process of a recording has a ring and a replay of its own.
 //!
 //! A thread that writes into the ring may be killed at any point: a record that was taken but never
 //! filled is waited for while its process may still fill it, and skipped and counted when it
@@ -19,7 +20,9 @@ use std::time::{Duration, Instant};
 use types::ThreadId;
 use wire::session::{Header, MAX_SEGMENTS, SEGMENT_BYTES, TRACE_OFFSET};
 use wire::shared::{self, Shared};
-use wire::trace::{Access, PAGE_SHIFT, RECORDS, SHARED_BYTES_BITS, THREAD_BITS, what};
+use wire::trace::{
+    Access, PAGE_SHIFT, RECORDS, SHARED_BYTES_BITS, SKIPPED_SHIFT, THREAD_BITS, what,
+};
 
 /// What one process has done.
 #[derive(Debug, Default)]
@@ -54,8 +57,17 @@ const LINE_BYTES: u64 = 64;
 /// No access is larger: the user's half of the address space.
 const MAX_BYTES: u64 = 1 << 47;
 
+/// What a filtered trace tells of an access besides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Filtered {
+    /// Accesses of the thread since the one before that are not in the trace.
+    pub skipped: u64,
+    /// From now on, the thread's accesses to the line need not be in the trace.
+    pub held: bool,
+}
+
 /// What accesses are given to, in order, besides being replayed.
-pub type Tee<'a> = dyn FnMut(&reference::Access) + Send + 'a;
+pub type Tee<'a> = dyn FnMut(&reference::Access, Filtered) + Send + 'a;
 
 /// Whether accesses are replayed, and who else is given those of the process that was started.
 #[derive(Default)]
@@ -88,7 +100,8 @@ pub fn follow<'a>(
         while rings.len() < segments as usize {
             let tee = following.tee.take();
             let ring = Ring::open(memory, rings.len() as u64, options)?;
-            rings.push(Ring { tee, replays: !following.only_tee, ..ring });
+            let replays = !following.only_tee && options.trace_sets == 0;
+            rings.push(Ring { tee, replays, ..ring });
         }
         let mut busy = false;
         for ring in &mut rings {
@@ -152,6 +165,8 @@ struct Ring<'a> {
     replay: Reference,
     replays: bool,
     tee: Option<Box<Tee<'a>>>,
+    /// Of a filtered trace, by thread: accesses that are not in it, to be told with the next one.
+    skipped: Option<HashMap<u32, u64>>,
     missing: u64,
     lines: HashMap<(ThreadId, u64), u64>,
     /// Programs executed by the process, and how far the last of these has come.
@@ -206,6 +221,7 @@ impl<'a> Ring<'a> {
             replay: Reference::new(options.block_bytes).with_pages(options.pages),
             replays: true,
             tee: None,
+            skipped: (options.trace_sets > 0).then(HashMap::new),
             missing: 0,
             lines: HashMap::new(),
             execs: 0,
@@ -284,14 +300,29 @@ impl<'a> Ring<'a> {
     }
 
     fn take(&mut self, record: Record) {
-        let Record { address, mut bytes, site, thread_and_what } = record;
+        let Record { mut address, mut bytes, site, thread_and_what } = record;
         let thread = thread_and_what & ((1 << THREAD_BITS) - 1);
+        let mut filtered = Filtered::default();
+        let mut is = thread_and_what >> THREAD_BITS;
+        if let Some(skipped) = self.skipped.as_mut().filter(|_| self.shared.is_none()) {
+            if is == what::SKIP {
+                *skipped.entry(thread).or_default() += bytes;
+                return self.advance();
+            }
+            filtered.held = is & what::HELD != 0;
+            is &= !what::HELD;
+            filtered.skipped = address >> SKIPPED_SHIFT;
+            address &= (1 << SKIPPED_SHIFT) - 1;
+            if matches!(is, what::READ | what::WRITE) && !skipped.is_empty() {
+                filtered.skipped += skipped.remove(&thread).unwrap_or(0);
+            }
+        }
         if self.shared.is_some() {
             let page = bytes >> SHARED_BYTES_BITS << PAGE_SHIFT;
             bytes &= (1 << SHARED_BYTES_BITS) - 1;
             self.note_lines(ThreadId(thread), page, address, bytes);
         }
-        let what = match thread_and_what >> THREAD_BITS {
+        let what = match is {
             what::READ => Some(What::Read),
             what::WRITE => Some(What::Write),
             what::FORGET => Some(What::Forget),
@@ -307,7 +338,7 @@ impl<'a> Ring<'a> {
                 let thread = ThreadId(thread);
                 let access = reference::Access { thread, what, address, bytes, site };
                 if let Some(tee) = &mut self.tee {
-                    tee(&access);
+                    tee(&access, filtered);
                 }
                 if self.replays {
                     self.replay.replay(&access);

@@ -1,17 +1,22 @@
-//! Keeps every access of a recorded program in a trace (`simulation::TraceWriter`).
+//! Keeps the accesses of a recorded program in a trace (`simulation::TraceWriter`).
 //!
 //! Neighbours: `reference.rs` reads the accesses from the program's ring and passes them on here.
 
 use crate::record::Recording;
-use crate::reference::{Following, Tee};
+use crate::reference::{Filtered, Following, Tee};
 use reference::What;
 use simulation::{Access, TraceEnd, TraceWriter, TracedThread};
 use std::fs::File;
 use std::io::{self, BufWriter};
 
+/// Sets of the filter: as many as most innermost caches have, or part of it.
+pub const FILTER_SETS: u32 = 64;
+
 /// A trace that is being written.
 pub struct Trace {
     writer: TraceWriter<BufWriter<File>>,
+    /// Accesses of each thread that are in the trace, or that it says were not.
+    accounted: Vec<u64>,
 }
 
 impl Trace {
@@ -21,20 +26,35 @@ impl Trace {
     /// When the file cannot be written.
     pub fn new(file: File, max_bytes: u64) -> io::Result<Self> {
         let writer = TraceWriter::new(BufWriter::with_capacity(1 << 20, file), max_bytes)?;
-        Ok(Self { writer })
+        Ok(Self { writer, accounted: Vec::new() })
     }
 
-    /// Has a recording by reference write into the trace, and count nothing unless it `counts`.
-    pub fn following(&mut self, counts: bool) -> Following<'_> {
-        let writer = &mut self.writer;
-        let tee: Box<Tee<'_>> = Box::new(move |access: &reference::Access| {
+    /// The same for a trace that is not kept: faster, and larger.
+    #[must_use]
+    pub fn not_kept(self) -> Self {
+        Self { writer: self.writer.without_compression(), ..self }
+    }
+
+    /// Has a recording write into the trace.
+    pub fn following(&mut self) -> Following<'_> {
+        let Self { writer, accounted } = self;
+        let tee: Box<Tee<'_>> = Box::new(move |access: &reference::Access, filtered: Filtered| {
             let given = |what, address| Access {
                 thread: access.thread.0,
                 what,
                 address,
                 bytes: access.bytes,
                 site: access.site,
+                skipped: filtered.skipped,
+                held: filtered.held,
             };
+            if matches!(access.what, What::Read | What::Write) {
+                let thread = access.thread.0 as usize;
+                if accounted.len() <= thread {
+                    accounted.resize(thread + 1, 0);
+                }
+                accounted[thread] += 1 + filtered.skipped;
+            }
             match access.what {
                 What::Read => writer.access(&given(simulation::What::Read, access.address)),
                 What::Write => writer.access(&given(simulation::What::Write, access.address)),
@@ -45,16 +65,25 @@ impl Trace {
                 }
             }
         });
-        Following { only_tee: !counts, tee: Some(tee) }
+        Following { only_tee: true, tee: Some(tee) }
     }
 
     /// Completes the trace with what is known of the recording.
     ///
     /// # Errors
     /// When not even the end can be written.
-    pub fn finish(self, recording: &Recording) -> io::Result<(File, TraceEnd)> {
+    pub fn finish(mut self, recording: &Recording) -> io::Result<(File, TraceEnd)> {
+        let profile = &recording.profile;
+        for (thread, row) in profile.threads.iter().enumerate() {
+            let known = self.accounted.get(thread).copied().unwrap_or(0);
+            let skipped = (row.loads + row.stores).saturating_sub(known);
+            if skipped > 0 {
+                let rest = Access::new(thread as u32, simulation::What::Read, 0, 0, 0);
+                self.writer.access(&Access { skipped, ..rest });
+            }
+        }
         let (file, end) = self.writer.finish(|end| {
-            let profile = &recording.profile;
+            end.filter_sets = FILTER_SETS;
             end.shared_accesses = recording.shared_accesses;
             end.command = profile.meta.command.clone();
             end.threads = profile.threads.iter().map(traced_thread).collect();

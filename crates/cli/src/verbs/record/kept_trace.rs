@@ -29,7 +29,7 @@ impl KeptTrace {
 
     /// What the recording has to do.
     pub fn following(&mut self) -> Following<'_> {
-        self.trace.following(true)
+        self.trace.following()
     }
 
     /// Completes the trace and puts it into the profile.

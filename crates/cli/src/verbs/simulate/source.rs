@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use profile::Counted;
 use recorder::record::Wishes;
 use recorder::session::SessionOptions;
-use recorder::trace::Trace;
+use recorder::trace::{FILTER_SETS, Trace};
 use recorder::{Streams, Target};
 use simulation::{Stream, ThreadFacts, TraceEnd, TraceReader, TraceWriter, is_trace, read_text};
 use std::ffi::OsString;
@@ -77,14 +77,15 @@ pub fn record(command: &[OsString], max_bytes: u64) -> anyhow::Result<Result<(So
         Err(error) => return Ok(Err(refuse(&error))),
     };
     let file = tempfile::tempfile().context(KEEP)?;
-    let mut trace = Trace::new(file, max_bytes).context(KEEP)?;
+    let mut trace = Trace::new(file, max_bytes).context(KEEP)?.not_kept();
     let options = SessionOptions {
-        counted: Counted::Reference,
+        counted: Counted::Matrix,
+        trace_sets: FILTER_SETS,
         follow: false,
         objects: false,
         ..SessionOptions::default()
     };
-    let wishes = Wishes { following: trace.following(false), ..Wishes::default() };
+    let wishes = Wishes { following: trace.following(), ..Wishes::default() };
     let recorded = record::record_here(&target, None, options, Streams::Inherited, wishes);
     let recording = match recorded {
         Ok(recording) => recording,
