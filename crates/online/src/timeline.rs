@@ -34,6 +34,18 @@ pub fn sentence(note: &Note) -> String {
                 percent(*gain)
             )
         }
+        Note::Begun { tasks, left: 0 } => {
+            format!("placed {} as recorded", several(*tasks, "thread"))
+        }
+        Note::Begun { tasks, left } => {
+            format!("placed {} as recorded; {left} left alone", several(*tasks, "thread"))
+        }
+        Note::Tried { placement: Some(name) } => format!("tries the placement '{name}'"),
+        Note::Tried { placement: None } => "tries no placement".into(),
+        Note::Chosen { placement, ratio } => {
+            let name = placement.as_ref().map_or("no placement".into(), |name| format!("'{name}'"));
+            format!("stays with {name}: {ratio:.2}x the work done without")
+        }
         Note::Left { why } => format!("left alone: {}", reason(why)),
         Note::Kept { ratio, low, high } => {
             format!("kept: the placement does {}", interval(*ratio, *low, *high))
@@ -75,6 +87,7 @@ pub fn reason(why: &Why) -> String {
     match why {
         Why::Alone => "fewer than two threads compute".into(),
         Why::NoSense => "nothing here tells which threads communicate".into(),
+        Why::NoWork => "nothing tells how much work is done; add --metric".into(),
         Why::TooLittle { events, needed } => {
             format!("too little communication was seen ({events:.0} of {needed:.0} events)")
         }
