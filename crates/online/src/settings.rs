@@ -203,7 +203,21 @@ impl Settings {
             batch: 1024,
             page_rest_ms: 1000,
         };
-        let paper = Self {
+        let paper = Self::paper(&integrated);
+        match policy {
+            Policy::Integrated => integrated,
+            // Table 6.2.
+            Policy::Cdsm => Self { policy, data: false, ..paper },
+            // Table 7.3.
+            Policy::Kmaf => Self { policy, blocks: 1 << 20, ..paper },
+            Policy::Carrefour => Self { policy, threads: false, min_accesses: 2, ..paper },
+            Policy::Autopin => Self { policy, data: false, ..paper },
+        }
+    }
+
+    /// Without what the papers do not have: evidence, price and proof.
+    fn paper(integrated: &Self) -> Self {
+        Self {
             block_bytes: 256,
             recent_ms: 0,
             max_age_ms: 0,
@@ -218,15 +232,6 @@ impl Settings {
             min_accesses: 0,
             page_rest_ms: 0,
             ..integrated.clone()
-        };
-        match policy {
-            Policy::Integrated => integrated,
-            // Table 6.2.
-            Policy::Cdsm => Self { policy, data: false, ..paper },
-            // Table 7.3.
-            Policy::Kmaf => Self { policy, blocks: 1 << 20, ..paper },
-            Policy::Carrefour => Self { policy, threads: false, min_accesses: 2, ..paper },
-            Policy::Autopin => Self { policy, data: false, ..paper },
         }
     }
 

@@ -17,6 +17,10 @@ fn interval(ratio: f64, low: f64, high: f64) -> String {
     format!("{ratio:.2}x the work (95 % interval {low:.2} to {high:.2})")
 }
 
+fn named(placement: Option<&str>) -> String {
+    placement.map_or("no placement".into(), |name| format!("the placement '{name}'"))
+}
+
 /// A note as a sentence without its full stop.
 pub fn sentence(note: &Note) -> String {
     match note {
@@ -40,10 +44,9 @@ pub fn sentence(note: &Note) -> String {
         Note::Begun { tasks, left } => {
             format!("placed {} as recorded; {left} left alone", several(*tasks, "thread"))
         }
-        Note::Tried { placement: Some(name) } => format!("tries the placement '{name}'"),
-        Note::Tried { placement: None } => "tries no placement".into(),
+        Note::Tried { placement } => format!("tries {}", named(placement.as_deref())),
         Note::Chosen { placement, ratio } => {
-            let name = placement.as_ref().map_or("no placement".into(), |name| format!("'{name}'"));
+            let name = named(placement.as_deref());
             format!("stays with {name}: {ratio:.2}x the work done without")
         }
         Note::Left { why } => format!("left alone: {}", reason(why)),

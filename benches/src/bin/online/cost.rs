@@ -19,7 +19,7 @@ pub fn run(options: &Options) -> anyhow::Result<Vec<String>> {
     println!("\ncost of auto itself over {seconds} s, without what it takes to start");
     let start = done(partners.auto().args(["--", "sleep", "0.3"]))?;
     let rest = done(partners.auto().args(["--", "sleep", &seconds.to_string()]))?;
-    let load = done(partners.auto().arg("--").args(&partners.program(seconds)))?;
+    let load = done(partners.auto().arg("--").args(partners.program(seconds)))?;
     let [start_s, rest_s, load_s] =
         [own_seconds(&start)?, own_seconds(&rest)?, own_seconds(&load)?];
     let cpus = test_support::probe::cpus() as f64;

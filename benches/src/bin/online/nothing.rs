@@ -3,7 +3,7 @@
 
 use crate::Options;
 use anyhow::ensure;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 use test_support::{Compiler, Run, Scratch, Target, Threadtalk, probe};
 
@@ -68,7 +68,7 @@ fn tell(name: &str, ratios: statistics::Ratios) -> statistics::Ratio {
 }
 
 /// A shell's line that runs a program until it has taken about as long as is wanted.
-fn repeated(binary: &PathBuf, threads: usize, scale: usize) -> anyhow::Result<String> {
+fn repeated(binary: &Path, threads: usize, scale: usize) -> anyhow::Result<String> {
     let once = format!("'{}' {threads} {scale} >/dev/null", binary.display());
     let took = seconds(&once, None)?;
     let times = (LONG / took.max(0.01)).ceil();
