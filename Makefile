@@ -22,7 +22,7 @@ WEB_SOURCES := $(shell find web -type d \( -name node_modules -o -name dist \) -
 TESTED := --workspace --exclude threadtalk-agent --exclude threadtalk-e2e
 
 .PHONY: help build test lab try-lab check check-web hooks test-web page-types test-rust test-e2e test-browser stress soak fuzz demo bench \
-	screenshots bench-findings bench-pairs bench-placement bench-sampling bench-streams \
+	screenshots bench-findings bench-online bench-pairs bench-placement bench-sampling bench-streams \
 	bench-tune bench-windows install clean packages
 
 help: ## this list
@@ -95,7 +95,7 @@ stress: packages-test build ## the stress mix, 1000 runs, 8 at once
 	THREADTALK_STRESS_RUNS=1000 $(CARGO) test --release -p threadtalk-e2e --test stress -- --nocapture
 
 soak: packages-test build ## 200 mixed runs of the distribution's programs, 4 at once; then with a cache too small
-	THREADTALK_SOAK_RUNS=200 $(CARGO) test --release -p threadtalk-e2e --test soak -- --nocapture
+	THREADTALK_SOAK_SHORT=10000 THREADTALK_SOAK_RUNS=200 $(CARGO) test --release -p threadtalk-e2e --test soak -- --nocapture
 	THREADTALK_CACHE_KIB=6144 $(CARGO) test --release -p threadtalk-e2e --test soak -- --nocapture
 
 fuzz: ## random instruction bytes natively and through the engine, FUZZ_SECONDS (600), FUZZ_SEED
@@ -114,6 +114,9 @@ bench: packages-test build ## CPU time and memory of recorded against native run
 
 bench-findings: packages-test build ## what the report says of programs with known flaws, and what mending them gains (BENCH_ARGS=--help)
 	$(CARGO) run --release --quiet -p threadtalk-benches --bin findings -- $(BENCH_ARGS)
+
+bench-online: packages-test build ## what auto gains and costs beside other policies, in 15 minutes (BENCH_ARGS=--quick: 3)
+	$(CARGO) run --release --quiet -p threadtalk-benches --bin online -- $(BENCH_ARGS)
 
 bench-pairs: packages-test build ## is the computed placement of the example the best there is?
 	$(CARGO) run --release --quiet -p threadtalk-benches --bin pairs -- $(BENCH_ARGS)

@@ -59,7 +59,7 @@ pub const TABLE: &[Row] = &[
     ("test-support", &[]),
     ("lab", &["test-support"]),
     ("e2e", &["profile", "lab"]),
-    ("benches", &["windows", "profile", "placement", "test-support"]),
+    ("benches", &["windows", "profile", "online", "test-support"]),
     ("bench-placement", &["placement"]),
     ("xtask", &[]),
 ];

@@ -6,6 +6,7 @@ use crate::journal;
 use crate::metric::Metric;
 use crate::processes::{self, Stat};
 use crate::programs::Programs;
+use crate::recorded::{Recorded, launch_planned};
 use crate::sense::{Sense, Wish};
 use crate::senses::load::Load;
 use crate::senses::samples::Samples;
@@ -15,7 +16,9 @@ use crate::targets::{Targets, Wanted};
 use online::{
     Decider, Line, Machine, Note, Observation, Refused, Settings, TaskSeen, as_logged, sentence,
 };
+use placement::Plan;
 use recorder::child::Launch;
+use recorder::launch::Come;
 use recorder::machine::Machine as Known;
 use recorder::probed::probed;
 use recorder::sampled::{TransferTime, choose};
@@ -68,6 +71,8 @@ pub struct Options {
     pub duration: Option<Duration>,
     /// It is a service: a lock keeps others away.
     pub service: bool,
+    /// Where threads of a program that is started begin.
+    pub plan: Option<Plan>,
 }
 
 /// What came of it.
@@ -79,6 +84,8 @@ pub struct Outcome {
     pub ended: Option<Ended>,
     /// Threads that got back what they had.
     pub restored: usize,
+    /// Why the plan that it was to begin with was of no use.
+    pub planless: Option<String>,
 }
 
 /// Starts a program and looks after it until it ends.
@@ -87,9 +94,14 @@ pub struct Outcome {
 /// When it cannot be started or looked after.
 pub fn launch(target: &Target, options: Options, tell: &Tell<'_>) -> Result<Outcome, DaemonError> {
     let log = options.log.as_ref().map(create).transpose()?;
+    if let Some(plan) = options.plan.clone() {
+        return launch_as_recorded(target, &plan, options, log, tell);
+    }
     match options.sense {
         Wish::Windows => launch_in_windows(target, options, log, tell),
-        Wish::Best | Wish::Samples | Wish::Load => launch_natively(target, options, log, tell),
+        Wish::Best | Wish::Samples | Wish::Faults | Wish::Load => {
+            launch_natively(target, options, log, tell)
+        }
     }
 }
 
@@ -113,7 +125,8 @@ fn launch_natively(
     let (ended, outcome) = thread::scope(|scope| {
         let looking = scope.spawn(|| {
             signals::block_signals();
-            look_after(wanted, options, log, None, &|| over.load(Acquire), tell)
+            let over = || over.load(Acquire);
+            look_after(wanted, options, log, Eyes::default(), &over, tell)
         });
         let ended = running.wait(|| ());
         over.store(true, Release);
@@ -121,6 +134,23 @@ fn launch_natively(
         (ended, outcome)
     });
     of_launch(ended?, outcome)
+}
+
+fn launch_as_recorded(
+    target: &Target,
+    plan: &Plan,
+    options: Options,
+    log: Option<File>,
+    tell: &Tell<'_>,
+) -> Result<Outcome, DaemonError> {
+    let data = options.settings.data && !options.dry;
+    let looks = |pid, is_over: &dyn Fn() -> bool, come: &dyn Fn() -> Vec<Come>| {
+        let eyes = Eyes { sense: None, recorded: Some(Recorded::new(come)) };
+        look_after(Wanted::Processes(vec![pid]), options, log, eyes, is_over, tell)
+    };
+    let (report, outcome) = launch_planned(target, plan, data, looks)?;
+    let outcome = of_launch(report.ended, outcome)?;
+    Ok(Outcome { planless: report.inactive, ..outcome })
 }
 
 fn launch_in_windows(
@@ -131,21 +161,28 @@ fn launch_in_windows(
 ) -> Result<Outcome, DaemonError> {
     let dial = Dial::Duty(options.duty);
     let (ended, outcome) = recorder::live::launch(target, dial, |pid, reader, over| {
-        let sense = Box::new(Windows::new(reader, over));
-        look_after(Wanted::Processes(vec![pid]), options, log, Some(sense), over, tell)
+        let eyes = Eyes { sense: Some(Box::new(Windows::new(reader, over))), recorded: None };
+        look_after(Wanted::Processes(vec![pid]), options, log, eyes, over, tell)
     })?;
     of_launch(ended, outcome)
+}
+
+/// What there is to look with that comes with the start of a program.
+#[derive(Default)]
+struct Eyes<'a> {
+    sense: Option<Box<dyn Sense + 'a>>,
+    recorded: Option<Recorded<'a>>,
 }
 
 fn look_after(
     wanted: Wanted,
     options: Options,
     log: Option<File>,
-    sense: Option<Box<dyn Sense + '_>>,
+    eyes: Eyes<'_>,
     is_over: &dyn Fn() -> bool,
     tell: &Tell<'_>,
 ) -> Result<Outcome, DaemonError> {
-    let mut auto = Auto::new(wanted, options, log, sense)?;
+    let mut auto = Auto::new(wanted, options, log, eyes)?;
     auto.run(is_over, tell)?;
     Ok(auto.finish())
 }
@@ -161,8 +198,8 @@ fn of_launch(ended: Ended, outcome: Result<Outcome, DaemonError>) -> Result<Outc
 }
 
 impl Outcome {
-    fn nothing() -> Self {
-        Self { status: Status::default(), ended: None, restored: 0 }
+    pub(crate) fn nothing() -> Self {
+        Self { status: Status::default(), ended: None, restored: 0, planless: None }
     }
 }
 
@@ -173,7 +210,7 @@ impl Outcome {
 pub fn attach(wanted: Wanted, options: Options, tell: &Tell<'_>) -> Result<Outcome, DaemonError> {
     let log = options.log.as_ref().map(create).transpose()?;
     signals::forward();
-    look_after(wanted, options, log, None, &|| signals::ended_by().is_some(), tell)
+    look_after(wanted, options, log, Eyes::default(), &|| signals::ended_by().is_some(), tell)
 }
 
 fn create(path: &PathBuf) -> Result<File, DaemonError> {
@@ -185,6 +222,7 @@ struct Auto<'a> {
     options: Options,
     targets: Targets,
     sense: Option<Box<dyn Sense + 'a>>,
+    recorded: Option<Recorded<'a>>,
     /// Why there is no better sense.
     senseless: Option<String>,
     load: Load,
@@ -211,7 +249,7 @@ impl<'a> Auto<'a> {
         wanted: Wanted,
         options: Options,
         log: Option<File>,
-        sense: Option<Box<dyn Sense + 'a>>,
+        eyes: Eyes<'a>,
     ) -> Result<Self, DaemonError> {
         let lock = lock(&wanted, &options)?;
         // What a killed process of ours has left is not what programs have chosen.
@@ -219,7 +257,7 @@ impl<'a> Auto<'a> {
         let targets = Targets::new(wanted)?;
         let machine = machine(&targets)?;
         let pids: Vec<u32> = targets.pids().collect();
-        let (sense, senseless) = match sense {
+        let (sense, senseless) = match eyes.sense {
             Some(sense) => (Some(sense), None),
             None => find_sense(&options, &pids, machine.nodes() > 1)?,
         };
@@ -243,6 +281,7 @@ impl<'a> Auto<'a> {
             decider: Decider::new(options.settings.clone(), machine),
             targets,
             sense,
+            recorded: eyes.recorded,
             senseless,
             load: Load::default(),
             log,
@@ -292,6 +331,8 @@ impl<'a> Auto<'a> {
             sense.look(&mut seen);
         }
         seen.tasks = self.load.look(pids.iter().copied(), &mut self.actor);
+        seen.planned =
+            self.recorded.as_mut().map_or_else(Vec::new, |recorded| recorded.look(&seen.tasks));
         seen.idle_ns = self.load.idle_ns(&self.allowed);
         seen.refused = std::mem::take(&mut self.refused);
         let metric = self.options.metric.as_mut();
@@ -399,7 +440,7 @@ impl<'a> Auto<'a> {
         self.tell_status(&[], &[]);
         self.status.bound = bound.into_iter().collect();
         self.status.remove();
-        Outcome { status: self.status, ended: None, restored }
+        Outcome { status: self.status, ended: None, restored, planless: None }
     }
 }
 
@@ -451,6 +492,9 @@ fn find_sense<'a>(options: &Options, pids: &[u32], nodes: bool) -> Result<Found<
     }
     if pids.is_empty() {
         return Ok((None, None));
+    }
+    if options.sense == Wish::Faults {
+        return Ok((Some(Box::new(Samples::faults(pids, nodes)?)), None));
     }
     match find_samples(pids, options.budget, nodes) {
         Ok(samples) => Ok((Some(Box::new(samples)), None)),

@@ -17,6 +17,9 @@ use types::CpuSet;
 
 /// How names of journals end.
 const ENDING: &str = "journal";
+/// Environment variable that names the folder of journals, status files and the service's lock.
+/// Those with one folder know nothing of those with another.
+pub const FOLDER_ENV: &str = "THREADTALK_STATE_DIR";
 
 /// An open journal.
 #[derive(Debug)]
@@ -61,10 +64,12 @@ impl Entry {
 pub fn folder() -> io::Result<PathBuf> {
     // SAFETY: no preconditions.
     let user = unsafe { libc::geteuid() };
-    let folder = match (user, std::env::var_os("XDG_RUNTIME_DIR")) {
-        (0, _) => PathBuf::from("/run/threadtalk"),
-        (_, Some(folder)) if !folder.is_empty() => PathBuf::from(folder).join("threadtalk"),
-        _ => PathBuf::from(format!("/tmp/threadtalk-{user}")),
+    let named = |name| std::env::var_os(name).filter(|folder| !folder.is_empty());
+    let folder = match (named(FOLDER_ENV), named("XDG_RUNTIME_DIR")) {
+        (Some(folder), _) => PathBuf::from(folder),
+        (None, _) if user == 0 => PathBuf::from("/run/threadtalk"),
+        (None, Some(folder)) => PathBuf::from(folder).join("threadtalk"),
+        (None, None) => PathBuf::from(format!("/tmp/threadtalk-{user}")),
     };
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
     match fs::symlink_metadata(&folder)? {

@@ -10,6 +10,7 @@
 //! | `journal.rs` | what threads had before, on disk, so that a later start can restore it |
 //! | `metric.rs` | work that the application or its user tells |
 //! | `auto.rs` | the loop: observe, decide, act |
+//! | `recorded.rs` | the beginning by a plan of an earlier run |
 //! | `fit.rs` | whether threads are placed well for what they communicate |
 //! | `status.rs` | what a service tells of itself |
 //!
@@ -26,6 +27,7 @@ mod memory;
 pub mod metric;
 mod processes;
 pub mod programs;
+mod recorded;
 pub mod sense;
 mod senses;
 pub mod status;

@@ -117,7 +117,14 @@ impl Programs {
                     program.left = (program.bound == 0).then(|| reason(why));
                 }
             }
-            Note::Paused
+            Note::Begun { .. } | Note::Tried { .. } => {
+                for command in placed {
+                    let program = self.program(command, seconds);
+                    (program.placed, program.left) = (program.placed + 1, None);
+                }
+            }
+            Note::Chosen { .. }
+            | Note::Paused
             | Note::Resumed
             | Note::Changed
             | Note::Pages { .. }

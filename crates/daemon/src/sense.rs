@@ -12,6 +12,8 @@ pub enum Wish {
     Best,
     /// Samples.
     Samples,
+    /// Page faults.
+    Faults,
     /// Windows of exact recording.
     Windows,
     /// Load and residency only.

@@ -5,6 +5,7 @@
 //! pages whose turn it is. While a placement is on trial, threads are not mapped, unless
 //! communication changes.
 
+use crate::autopin::{Autopin, Step};
 use crate::communication::{Communication, Counted};
 use crate::decision::{Action, Decision, Note, Proof, Why};
 use crate::guard::{Guard, Verdict};
@@ -43,6 +44,9 @@ pub struct Decider {
     pages: PageTable,
     guard: Guard,
     watch: Watch,
+    autopin: Autopin,
+    /// Work has been told.
+    worked: bool,
     last_ns: u64,
     next_mapping_ns: u64,
     /// What is on trial.
@@ -67,6 +71,8 @@ impl Decider {
             pages: PageTable::new(s, machine.nodes(), machine.remote_part()),
             guard: Guard::new(s),
             watch: Watch::new(s.guard_pause_ms * 1_000_000, s.guard_max_pause_ms * 1_000_000),
+            autopin: Autopin::new(s.autopin_ms),
+            worked: false,
             last_ns: 0,
             next_mapping_ns: s.mapping_ms * 1_000_000,
             trial: Vec::new(),
@@ -131,9 +137,12 @@ impl Decider {
         if self.settings.data && self.machine.nodes() > 1 {
             self.take_in_pages(seen, now_ns);
         }
+        self.begin_as_planned(seen, now_ns, &mut decision);
         self.judge_trial(seen, now_ns, &mut decision);
         self.judge_waste(seen, now_ns, &mut decision);
-        if self.settings.threads && now_ns >= self.next_mapping_ns {
+        if self.settings.threads && self.settings.policy == Policy::Autopin {
+            self.pin_in_turn(seen, now_ns, &mut decision);
+        } else if self.settings.threads && now_ns >= self.next_mapping_ns {
             self.next_mapping_ns = now_ns + self.settings.mapping_ms * 1_000_000;
             self.map(now_ns, &mut decision);
         }
@@ -171,6 +180,32 @@ impl Decider {
             decision.notes.push(Note::TooMany { tasks: beyond });
         }
         self.beyond = beyond;
+    }
+
+    /// Binds tasks that have just come where a plan of an earlier run says. They stay there until
+    /// what is seen says better.
+    fn begin_as_planned(&mut self, seen: &Observation, now_ns: u64, decision: &mut Decision) {
+        if !self.settings.threads || seen.planned.is_empty() {
+            return;
+        }
+        let (mut tasks, mut left) = (0, 0);
+        for planned in &seen.planned {
+            let slot = self.tasks.slot(planned.task);
+            let task = slot.and_then(|slot| self.tasks.get_mut(slot));
+            let free = |task: &&mut Task| !task.seen.fixed && task.refused_until_ns <= now_ns;
+            let known = self.machine.logical(planned.cpu).is_some();
+            match task.filter(free).filter(|task| known && task.bound.is_none()) {
+                Some(task) => {
+                    task.bound = Some(planned.cpu);
+                    let (task, cpu) = (planned.task, planned.cpu);
+                    decision.actions.push(Action::Bind { task, cpu });
+                    tasks += 1;
+                }
+                None => left += 1,
+            }
+        }
+        decision.notes.push(Note::Begun { tasks, left });
+        self.told = None;
     }
 
     fn take_in_pages(&mut self, seen: &Observation, now_ns: u64) {
@@ -294,6 +329,45 @@ impl Decider {
                 self.leave(why, decision);
             }
         }
+    }
+
+    /// Autopin: tries a few placements in turn.
+    fn pin_in_turn(&mut self, seen: &Observation, now_ns: u64, decision: &mut Decision) {
+        self.worked |= !seen.work.is_empty();
+        seen.work.iter().for_each(|work| self.autopin.add(work.amount, work.ns, now_ns));
+        let slots = self.mapping(self.communication.long(), &self.settings, now_ns).placeable();
+        let mut tasks: Vec<(u32, usize)> = slots
+            .iter()
+            .filter_map(|&slot| Some((self.tasks.get(slot)?.seen.task, slot)))
+            .collect();
+        tasks.sort_unstable();
+        let numbers: Vec<u32> = tasks.iter().map(|task| task.0).collect();
+        let (pinning, note) = match self.autopin.turn(&numbers, self.machine.allowed(), now_ns) {
+            Step::Wait if !self.worked && numbers.len() > 1 => {
+                return self.leave(Why::NoWork, decision);
+            }
+            Step::Wait => return,
+            Step::Try(pinning) => {
+                let placement = pinning.as_ref().map(|pinning| pinning.name.into());
+                (pinning, Note::Tried { placement })
+            }
+            Step::Stay(pinning, ratio) => {
+                let placement = pinning.as_ref().map(|pinning| pinning.name.into());
+                (pinning, Note::Chosen { placement, ratio })
+            }
+        };
+        for (at, &(task, slot)) in tasks.iter().enumerate() {
+            let cpu = pinning.as_ref().map(|pinning| pinning.cpus[at]);
+            let Some(known) = self.tasks.get_mut(slot) else { continue };
+            if std::mem::replace(&mut known.bound, cpu) == cpu {
+                continue;
+            }
+            decision.actions.push(match cpu {
+                Some(cpu) => Action::Bind { task, cpu },
+                None => Action::Release { task },
+            });
+        }
+        decision.notes.push(note);
     }
 
     /// Whether what is recent alone says that tasks should be elsewhere.

@@ -78,6 +78,8 @@ pub enum Why {
         /// What placement is estimated to gain, as a part of the time.
         gain: f64,
     },
+    /// Nothing tells how much work is done.
+    NoWork,
     /// The tasks do not live long enough for it to pay.
     NotWorth {
         /// What would be gained, s.
@@ -125,6 +127,25 @@ pub enum Note {
         gain: f64,
         /// How it is known to help.
         proof: Proof,
+    },
+    /// Tasks are placed where a plan of an earlier run says.
+    Begun {
+        /// Those that are bound.
+        tasks: usize,
+        /// Those that the plan knows but that were left alone.
+        left: usize,
+    },
+    /// A placement is tried (autopin).
+    Tried {
+        /// Its name; `None`: tasks are left to the scheduler.
+        placement: Option<String>,
+    },
+    /// Of those that were tried, one stays (autopin).
+    Chosen {
+        /// Its name; `None`: tasks are left to the scheduler.
+        placement: Option<String>,
+        /// Work per time with it over work per time without any.
+        ratio: f64,
     },
     /// Tasks are left where they are.
     Left {

@@ -13,6 +13,7 @@
 //! | `machine.rs` | the machine as placement sees it |
 //! | `mapping.rs` | from the matrix to a placement that is worth its price |
 //! | `pages.rs` | kMAF: NUMA vectors of pages, and which pages move |
+//! | `carrefour.rs`, `autopin.rs` | other policies of the literature, for comparison |
 //! | `guard.rs` | whether a placement helps: before, after, before again |
 //! | `watch.rs` | whether bound tasks wait while processors are idle |
 //! | `decider.rs` | joins these |
@@ -21,7 +22,9 @@
 //! Sources: Diener's thesis, chapters 6 (CDSM) and 7 (kMAF). Neighbours: `placement` has the solver
 //! and kMAF's rules; `daemon` observes and acts.
 
+mod autopin;
 mod blocks;
+mod carrefour;
 mod communication;
 mod decider;
 mod decision;
@@ -46,9 +49,9 @@ pub use machine::{Machine, MachineError};
 pub use mapping::Proposal;
 pub use matrix::Matrix;
 pub use observation::{
-    Access, Events, Observation, PageSeen, PageState, Refusal, Refused, TaskSeen, Work,
+    Access, Events, Observation, PageSeen, PageState, Planned, Refusal, Refused, TaskSeen, Work,
 };
-pub use pages::{PageTable, page_key};
+pub use pages::{PageTable, Place, page_key};
 pub use settings::{MAX_TASKS, Policy, Settings, SettingsError};
 pub use tasks::{Tasks, busy_share};
 pub use timeline::{reason, sentence};

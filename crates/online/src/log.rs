@@ -14,7 +14,7 @@ use std::io::{self, BufRead};
 use topology::{Topology, TopologyError};
 
 /// Version of the log; readers refuse newer ones.
-const LOG_VERSION: u32 = 2;
+const LOG_VERSION: u32 = 3;
 
 /// A line.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

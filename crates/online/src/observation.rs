@@ -32,6 +32,9 @@ pub struct Observation {
     /// Where pages are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pages: Vec<PageSeen>,
+    /// Tasks that have come, and that a recorded plan knows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub planned: Vec<Planned>,
     /// What programs have got done since the last observation that told it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub work: Vec<Work>,
@@ -68,6 +71,15 @@ pub struct TaskSeen {
 
 fn is_zero(number: &u64) -> bool {
     *number == 0
+}
+
+/// Where a task was to be in a plan that was made of an earlier run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Planned {
+    /// The task.
+    pub task: u32,
+    /// The processor.
+    pub cpu: u32,
 }
 
 /// An access that was sampled.

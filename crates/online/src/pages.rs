@@ -1,11 +1,12 @@
 //! kMAF's page table (thesis, 7.3.3.1 and 7.3.5): NUMA vectors of the pages that were sampled, and
-//! which of these pages move where.
+//! which of these pages move where. For Carrefour, `carrefour` says that instead.
 //!
 //! Sparse: only pages that were sampled have an entry, in a hash table of a fixed size in which
 //! pages overwrite each other, as blocks do. Each page is judged when an access to it is seen
 //! (`placement::kmaf_judge`); what is to move waits for its turn, as migration has a rate.
 
 use crate::blocks::mix;
+use crate::carrefour::Carrefour;
 use crate::settings::{Policy, Settings};
 use placement::{KmafLimits, KmafPolicy, kmaf_judge};
 use std::collections::VecDeque;
@@ -58,12 +59,16 @@ pub struct Place {
 pub struct PageTable {
     nodes: usize,
     limits: KmafLimits,
+    /// Judges instead of kMAF's rules.
+    carrefour: Option<Carrefour>,
     entries: Vec<Entry>,
     /// A byte for each page and node.
     counts: Vec<u8>,
     /// The vector of the page that is judged.
     vector: Vec<u64>,
     waiting: VecDeque<(usize, Move)>,
+    /// Whether an entry's page waits, a bit for each.
+    queued: Vec<u64>,
     halves: bool,
     min_accesses: u64,
     rest_ms: u32,
@@ -91,10 +96,13 @@ impl PageTable {
         Self {
             nodes,
             limits: KmafLimits { min_locality, max_balance, filter },
+            carrefour: (settings.policy == Policy::Carrefour)
+                .then(|| Carrefour::new(settings, nodes)),
             entries: vec![Entry::default(); room],
             counts: vec![0; room * nodes],
             vector: vec![0; nodes],
             waiting: VecDeque::new(),
+            queued: vec![0; room.div_ceil(64)],
             halves: settings.policy == Policy::Integrated,
             min_accesses: u64::from(settings.min_accesses),
             rest_ms: u32::try_from(settings.page_rest_ms).unwrap_or(u32::MAX),
@@ -136,17 +144,25 @@ impl PageTable {
         let moved_ms = self.entries[at].moved_ms;
         let rests = moved_ms != 0 && now_ms.wrapping_sub(moved_ms) < self.rest_ms;
         let Some(place) = place else { return };
+        if let Some(carrefour) = &mut self.carrefour {
+            carrefour.access(from, place.node, now_ms);
+        }
         if all < self.min_accesses || rests {
             return;
         }
-        let (policy, to) = kmaf_judge(page_key(page, place.bytes), &self.vector, self.limits);
+        let key = page_key(page, place.bytes);
+        let (policy, to) = match &self.carrefour {
+            Some(carrefour) => carrefour.judge(key, &self.vector),
+            None => kmaf_judge(key, &self.vector, self.limits),
+        };
         let Some(to) = to.filter(|to| *to != place.node) else { return };
         let gain = all as f64 * sample_ns as f64 * self.saved_per_access;
         let pages = (place.bytes / 4096).max(1) as f64;
         if self.price_ns > 0.0 && gain <= self.price_ns * pages {
             return;
         }
-        if self.waiting.len() < MAX_WAITING && !self.waiting.iter().any(|(known, _)| *known == at) {
+        if self.waiting.len() < MAX_WAITING && self.queued[at / 64] >> (at % 64) & 1 == 0 {
+            self.queued[at / 64] |= 1 << (at % 64);
             let Place { process, at: address, bytes, .. } = place;
             self.waiting.push_back((at, Move { process, at: address, bytes, to, policy }));
         }
@@ -161,6 +177,7 @@ impl PageTable {
         let mut taken = Vec::new();
         while taken.len() < batch && self.credit > 0.0 {
             let Some((at, page)) = self.waiting.pop_front() else { break };
+            self.queued[at / 64] &= !(1 << (at % 64));
             self.credit -= page.bytes as f64;
             self.entries[at].moved_ms = ((now_ns / 1_000_000) as u32).max(1);
             taken.push(page);
@@ -177,5 +194,6 @@ impl PageTable {
     pub fn threads_moved(&mut self) {
         self.counts.iter_mut().for_each(|count| *count /= 2);
         self.waiting.clear();
+        self.queued.fill(0);
     }
 }

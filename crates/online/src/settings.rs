@@ -18,6 +18,10 @@ pub enum Policy {
     Cdsm,
     /// Threads and pages, as in chapter 7.
     Kmaf,
+    /// Pages, after Carrefour.
+    Carrefour,
+    /// Threads, in a few placements in turn, after autopin.
+    Autopin,
     /// Threads and pages; nothing moves but for evidence, a price and a proof.
     #[default]
     Integrated,
@@ -25,13 +29,16 @@ pub enum Policy {
 
 impl Policy {
     /// All policies.
-    pub const ALL: [Self; 3] = [Self::Cdsm, Self::Kmaf, Self::Integrated];
+    pub const ALL: [Self; 5] =
+        [Self::Cdsm, Self::Kmaf, Self::Carrefour, Self::Autopin, Self::Integrated];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cdsm => "cdsm",
             Self::Kmaf => "kmaf",
+            Self::Carrefour => "carrefour",
+            Self::Autopin => "autopin",
             Self::Integrated => "integrated",
         }
     }
@@ -50,7 +57,7 @@ impl FromStr for Policy {
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum SettingsError {
-    #[error("there is no policy '{0}'; there are cdsm, kmaf and integrated")]
+    #[error("there is no policy '{0}'; there are cdsm, kmaf, carrefour, autopin and integrated")]
     Policy(String),
     #[error("write a setting as NAME=VALUE, like mapping_ms=200, not '{0}'")]
     Form(String),
@@ -127,6 +134,12 @@ pub struct Settings {
     pub max_balance: f64,
     /// Factor of the locality filter (7.5).
     pub filter: f64,
+    /// Carrefour: part of the accesses that must be local, or else pages move.
+    pub carrefour_min_local: f64,
+    /// Carrefour: spread of the nodes' loads, over their mean, above which pages are interleaved.
+    pub carrefour_max_imbalance: f64,
+    /// Autopin: time for which each placement is measured.
+    pub autopin_ms: u64,
     /// Accesses of a page that must be known before it moves.
     pub min_accesses: u32,
     /// What moving a page costs.
@@ -181,13 +194,30 @@ impl Settings {
             min_locality: 0.8,
             max_balance: 1.5,
             filter: 2.0,
+            carrefour_min_local: 0.8,
+            carrefour_max_imbalance: 0.35,
+            autopin_ms: 1000,
             min_accesses: 4,
             page_move_us: 4.0,
             max_mib_per_second: 256.0,
             batch: 1024,
             page_rest_ms: 1000,
         };
-        let paper = Self {
+        let paper = Self::paper(&integrated);
+        match policy {
+            Policy::Integrated => integrated,
+            // Table 6.2.
+            Policy::Cdsm => Self { policy, data: false, ..paper },
+            // Table 7.3.
+            Policy::Kmaf => Self { policy, blocks: 1 << 20, ..paper },
+            Policy::Carrefour => Self { policy, threads: false, min_accesses: 2, ..paper },
+            Policy::Autopin => Self { policy, data: false, ..paper },
+        }
+    }
+
+    /// Without what the papers do not have: evidence, price and proof.
+    fn paper(integrated: &Self) -> Self {
+        Self {
             block_bytes: 256,
             recent_ms: 0,
             max_age_ms: 0,
@@ -202,13 +232,6 @@ impl Settings {
             min_accesses: 0,
             page_rest_ms: 0,
             ..integrated.clone()
-        };
-        match policy {
-            Policy::Integrated => integrated,
-            // Table 6.2.
-            Policy::Cdsm => Self { policy, data: false, ..paper },
-            // Table 7.3.
-            Policy::Kmaf => Self { policy, blocks: 1 << 20, ..paper },
         }
     }
 
@@ -265,6 +288,7 @@ impl Settings {
         range(self.guard_ms > 0, "guard_ms", "is at least 1")?;
         range(self.guard_measurements >= 2, "guard_measurements", "is at least 2")?;
         range(self.guard_rounds > 0, "guard_rounds", "is at least 1")?;
+        range(self.autopin_ms > 0, "autopin_ms", "is at least 1")?;
         range(self.batch > 0, "batch", "is at least 1")?;
         range(
             self.mapper.parse::<placement::PolicyKind>().is_ok(),
@@ -279,6 +303,7 @@ impl Settings {
             ("min_gain", self.min_gain),
             ("unproven_saving", self.unproven_saving),
             ("min_locality", self.min_locality),
+            ("carrefour_min_local", self.carrefour_min_local),
         ];
         for (name, part) in parts {
             range((0.0..=1.0).contains(&part), name, "is a part, from 0 to 1")?;
@@ -289,6 +314,7 @@ impl Settings {
             ("thread_move_us", self.thread_move_us),
             ("max_balance", self.max_balance),
             ("filter", self.filter),
+            ("carrefour_max_imbalance", self.carrefour_max_imbalance),
             ("page_move_us", self.page_move_us),
             ("max_mib_per_second", self.max_mib_per_second),
         ];

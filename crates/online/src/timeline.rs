@@ -17,6 +17,10 @@ fn interval(ratio: f64, low: f64, high: f64) -> String {
     format!("{ratio:.2}x the work (95 % interval {low:.2} to {high:.2})")
 }
 
+fn named(placement: Option<&str>) -> String {
+    placement.map_or("no placement".into(), |name| format!("the placement '{name}'"))
+}
+
 /// A note as a sentence without its full stop.
 pub fn sentence(note: &Note) -> String {
     match note {
@@ -33,6 +37,17 @@ pub fn sentence(note: &Note) -> String {
                 percent(*saving),
                 percent(*gain)
             )
+        }
+        Note::Begun { tasks, left: 0 } => {
+            format!("placed {} as recorded", several(*tasks, "thread"))
+        }
+        Note::Begun { tasks, left } => {
+            format!("placed {} as recorded; {left} left alone", several(*tasks, "thread"))
+        }
+        Note::Tried { placement } => format!("tries {}", named(placement.as_deref())),
+        Note::Chosen { placement, ratio } => {
+            let name = named(placement.as_deref());
+            format!("stays with {name}: {ratio:.2}x the work done without")
         }
         Note::Left { why } => format!("left alone: {}", reason(why)),
         Note::Kept { ratio, low, high } => {
@@ -75,6 +90,7 @@ pub fn reason(why: &Why) -> String {
     match why {
         Why::Alone => "fewer than two threads compute".into(),
         Why::NoSense => "nothing here tells which threads communicate".into(),
+        Why::NoWork => "nothing tells how much work is done; add --metric".into(),
         Why::TooLittle { events, needed } => {
             format!("too little communication was seen ({events:.0} of {needed:.0} events)")
         }

@@ -101,6 +101,13 @@ impl Event {
         Self::plain("cpu-clock", b::PERF_TYPE_SOFTWARE, u64::from(b::PERF_COUNT_SW_CPU_CLOCK))
     }
 
+    /// Page faults of programs, with the address that was accessed.
+    pub fn page_faults() -> Self {
+        let code = u64::from(b::PERF_COUNT_SW_PAGE_FAULTS);
+        let event = Self::plain("page-faults", b::PERF_TYPE_SOFTWARE, code);
+        Self { supplies: Supplies::Address, ..event }
+    }
+
     /// Nothing: for what happens to threads, processes and mappings, while other events are paused.
     pub fn notes() -> Self {
         Self::plain("dummy", b::PERF_TYPE_SOFTWARE, u64::from(b::PERF_COUNT_SW_DUMMY))

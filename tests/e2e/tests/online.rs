@@ -11,6 +11,16 @@ use std::time::{Duration, Instant};
 use test_support::run::heed_interrupts;
 use test_support::{Compiler, Outcome, Run, Scratch, Target, Threadtalk, probe};
 
+/// Two processes that share a file's memory.
+fn family() -> &'static str {
+    static BUILT: OnceLock<String> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let target = Target::new(Compiler::Gcc, "tests/programs/known/mapped.c");
+        let path = target.flags(&["-O2"]).build().unwrap_or_else(|error| panic!("{error}"));
+        path.to_str().unwrap().to_owned()
+    })
+}
+
 fn partners() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
@@ -20,8 +30,18 @@ fn partners() -> &'static Path {
     })
 }
 
+thread_local! {
+    /// Each test runs in a thread of its own, and has journals, status and lock of its own.
+    static STATE: Scratch = Scratch::new();
+}
+
+fn state() -> PathBuf {
+    STATE.with(|folder| folder.join("state"))
+}
+
 fn auto(args: &[&str]) -> Run {
-    Threadtalk::built().verb("auto").args(args).timeout(Duration::from_secs(120))
+    let run = Threadtalk::built().verb("auto").env("THREADTALK_STATE_DIR", state());
+    run.args(args).timeout(Duration::from_secs(120))
 }
 
 /// Threads that may use fewer processors than this process.
@@ -66,6 +86,7 @@ impl Beside {
     fn auto(args: &[&str]) -> Self {
         let mut command = Command::new(Threadtalk::built().path());
         heed_interrupts(&mut command);
+        command.env("THREADTALK_STATE_DIR", state());
         let child = command.arg("auto").args(args).stderr(Stdio::null()).spawn();
         Self(child.expect("auto starts"))
     }
@@ -150,6 +171,105 @@ fn partners_are_placed_or_left_alone_with_a_reason() {
 }
 
 #[test]
+fn a_program_begins_as_recorded_and_this_is_replayed() {
+    if probe::cpus() < 2 {
+        return probe::skip("online: recorded", "one processor");
+    }
+    let scratch = Scratch::new();
+    let path = |name: &str| scratch.join(name).to_str().unwrap().to_owned();
+    let (profile, plan, log) = (path("partners.tt"), path("plan.json"), path("log"));
+    let program = partners().to_str().unwrap();
+    let recorded = Threadtalk::built().record(profile.as_ref(), &[], &[program, "0.5", "0", "16"]);
+    recorded.run().expect_code(0);
+    let place = Threadtalk::built().verb("place").args([&profile, "-o", &plan]);
+    place.run().expect_code(0);
+    // Nothing that is seen can say where threads go: the load tells no communication.
+    for from in [&profile, &plan] {
+        let args = ["--profile", from, "--sense", "load", "--log", &log, "--force", "--"];
+        let outcome = auto(&[&args[..], &[program, "2"]].concat()).run().expect_code(0);
+        let said = outcome.stderr_text();
+        assert!(said.contains("threads as recorded") && said.contains("bindings made"), "{said}");
+        // Unlike under `run`, other threads than those of the plan do as they like.
+        assert!(said.contains("given back what they had"), "{said}");
+        let json = auto(&["--replay", &log, "--json"]).run().expect_code(0).stdout_text();
+        assert!(json.contains("\"same_decisions\": true") && json.contains("\"begun\""), "{json}");
+    }
+    let pinned = auto(&["--profile", &profile, "--", "taskset", "-c", "0", program, "2"]).run();
+    let pinned = pinned.expect_code(0).stderr_text();
+    assert!(!pinned.contains("placed 5 threads as recorded"), "{pinned}");
+    for (args, said) in [
+        (&["--profile", &profile, "--pid", "1"][..], "for a program that is started here"),
+        (&["--profile", &profile, "--sense", "windows", "--", "true"], "leave out --sense windows"),
+        (&["--profile", "/no/such/profile", "--", "true"], "cannot read the plan"),
+    ] {
+        let refused = auto(args).run().expect_code(125);
+        assert!(refused.stderr_text().contains(said), "{args:?}: {refused}");
+    }
+}
+
+#[test]
+fn page_faults_tell_which_processes_share_memory() {
+    if probe::cpus() < 2 {
+        return probe::skip("online: faults", "one processor");
+    }
+    let scratch = Scratch::new();
+    let log = scratch.join("faults.log").to_str().unwrap().to_owned();
+    // Two processes that map one file again and again, and write to each of its pages.
+    let program = family();
+    let args = ["--sense", "faults", "--log", &log, "--", program, "3"];
+    let outcome = auto(&args).run();
+    if outcome.stderr_text().contains("not permitted") || outcome.exit_code == Some(125) {
+        return probe::skip("online: faults", &outcome.stderr_text());
+    }
+    let outcome = outcome.expect_code(0);
+    assert!(outcome.stderr_text().contains("by page faults"), "{outcome}");
+    let text = fs::read_to_string(&log).unwrap();
+    assert!(met_in_shared_memory(&text), "no page of both processes was seen");
+    let json = auto(&["--replay", &log, "--json"]).run().expect_code(0).stdout_text();
+    assert!(json.contains("\"same_decisions\": true"), "{json}");
+}
+
+/// Whether a log has accesses of two tasks to one page of memory that processes share, whose spaces
+/// have the highest bit set.
+fn met_in_shared_memory(log: &str) -> bool {
+    let mut seen = std::collections::BTreeMap::new();
+    for line in log.lines() {
+        let Ok(line) = serde_json::from_str::<serde_json::Value>(line) else { continue };
+        let accesses = line["saw"]["accesses"].as_array().cloned().unwrap_or_default();
+        for access in accesses {
+            let space = access["space"].as_u64().unwrap_or(0);
+            if space >> 63 == 1 {
+                let key = (space, access["address"].as_u64());
+                let task = access["task"].as_u64();
+                if *seen.entry(key).or_insert(task) != task {
+                    return true;
+                }
+            }
+        }
+    }
+    false
+}
+
+#[test]
+fn other_policies_of_the_literature_run() {
+    let program = partners().to_str().unwrap();
+    let scratch = Scratch::new();
+    let work = scratch.join("work").to_str().unwrap().to_owned();
+    let args = ["--policy", "autopin", "--set", "autopin_ms=300", "--metric", &work, "--"];
+    let outcome = auto(&[&args[..], &[program, "8", "0", "64", &work]].concat()).run();
+    let said = outcome.expect_code(0).stderr_text();
+    if probe::cpus() > 1 {
+        assert!(
+            said.contains("tries no placement") && said.contains("tries the placement"),
+            "{said}"
+        );
+    }
+    auto(&["--policy", "carrefour", "--", program, "1"]).run().expect_code(0);
+    let blind = auto(&["--policy", "autopin", "--", program, "2"]).run().expect_code(0);
+    assert!(blind.stderr_text().contains("add --metric"), "{blind}");
+}
+
+#[test]
 fn exit_codes_and_output_are_the_programs_own() {
     let outcome = auto(&["-q", "--", "sh", "-c", "echo out; exit 7"]).run().expect_code(7);
     assert_eq!((outcome.stdout_text().as_str(), outcome.stderr_text().as_str()), ("out\n", ""));
@@ -182,8 +302,8 @@ fn what_a_killed_auto_has_bound_is_restored() {
     assert!(comes(|| narrow(pid) >= 4, 60), "nothing was bound");
     looking.signal(9);
     drop(looking);
-    // Another test's `auto` may come first: each one begins by restoring.
-    auto(&["--restore"]).run().expect_code(0);
+    let restored = auto(&["--restore"]).run().expect_code(0);
+    assert!(restored.stderr_text().contains("from 1 journal"), "{restored}");
     assert_eq!(narrow(pid), 0);
 }
 
@@ -242,7 +362,6 @@ fn a_service_has_a_status_and_ends_cleanly() {
     assert!(second.stderr_text().contains("already looks after"), "{second}");
     auto(&["--stop"]).run().expect_code(0);
     assert!(service.0.wait().is_ok_and(|status| status.success()));
-    // Other tests may look after programs of theirs.
-    assert!(!status().contains(&format!("user {user}")), "{}", status());
+    assert!(!status().contains("looks after"), "{}", status());
     assert_eq!(narrow(pid), 0);
 }

@@ -5,6 +5,7 @@ mod tell;
 
 use super::record::dial::duty;
 use super::record::sampled as how;
+use super::{place, topo};
 use crate::output::OUTPUT;
 use crate::said::{refuse, say, several};
 use anyhow::Context;
@@ -15,7 +16,9 @@ use daemon::sense::Wish;
 use daemon::targets::Wanted;
 use daemon::{DaemonError, journal, status};
 use online::{Policy, Settings};
+use placement::Plan;
 use recorder::Target;
+use recorder::launch::check_plan;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::BufReader;
@@ -50,9 +53,13 @@ pub struct Args {
     /// Look after the processes of all users that compute for some time
     #[arg(long, help_heading = WHAT)]
     service: bool,
-    /// How threads and pages are placed: integrated, or as in the papers cdsm or kmaf
+    /// How threads and pages are placed: integrated, or as in the papers cdsm, kmaf, carrefour or
+    /// autopin
     #[arg(long, value_name = "POLICY", default_value = "integrated", help_heading = DECIDE)]
     policy: Policy,
+    /// Begin with the placement of an earlier run: a profile, or a plan
+    #[arg(long, value_name = "PROFILE", conflicts_with = "data_only", help_heading = DECIDE)]
+    profile: Option<PathBuf>,
     /// Place threads only
     #[arg(long, conflicts_with = "data_only", help_heading = DECIDE)]
     threads_only: bool,
@@ -119,6 +126,8 @@ enum Sense {
     Best,
     /// Samples of accesses
     Samples,
+    /// Page faults, which tell who shares memory between processes
+    Faults,
     /// Windows of exact recording, for programs that are started here
     Windows,
     /// Only which threads compute where; moves nothing
@@ -175,9 +184,18 @@ fn look_after(mut args: Args) -> anyhow::Result<i32> {
             Err(error) => return Ok(refuse(&error)),
         },
     };
+    if args.profile.is_some() && target.is_none() {
+        anyhow::bail!("--profile is for a program that is started here: write it after --");
+    }
+    if args.profile.is_some() && args.sense == Sense::Windows {
+        anyhow::bail!(
+            "--profile cannot begin a program that is recorded in windows; leave out --sense windows"
+        );
+    }
     let wanted = wanted(&args)?;
     let quiet = args.quiet;
-    let options = options(args)?;
+    let plan = args.profile.as_deref().map(recorded).transpose()?;
+    let options = Options { plan, ..options(args)? };
     let tell = |seconds: f64, line: &str| {
         if !quiet {
             say(&format!("{seconds:7.1} s  {line}"));
@@ -196,6 +214,17 @@ fn look_after(mut args: Args) -> anyhow::Result<i32> {
     }
     let Outcome { ended, .. } = outcome;
     Ok(ended.map_or(0, |ended| ended.ending.shell_code()))
+}
+
+/// The plan of a plan file or of a profile, for this machine.
+fn recorded(path: &Path) -> anyhow::Result<Plan> {
+    let machine = topo::machine(None)?;
+    let plan = match path.is_dir() {
+        true => place::plan_of(path, &machine)?,
+        false => Plan::read(path)?.of_app(None)?,
+    };
+    check_plan(&plan, &machine)?;
+    Ok(plan)
 }
 
 fn wanted(args: &Args) -> anyhow::Result<Wanted> {
@@ -226,6 +255,7 @@ fn options(args: Args) -> anyhow::Result<Options> {
         sense: match args.sense {
             Sense::Best => Wish::Best,
             Sense::Samples => Wish::Samples,
+            Sense::Faults => Wish::Faults,
             Sense::Windows => Wish::Windows,
             Sense::Load => Wish::Load,
         },
@@ -236,5 +266,6 @@ fn options(args: Args) -> anyhow::Result<Options> {
         metric,
         duration: args.duration,
         service: args.service,
+        plan: None,
     })
 }

@@ -238,6 +238,28 @@ fn read_input(path: &Path, args: &Args) -> anyhow::Result<Application> {
     Ok(from_matrix(&input::matrix(path)?))
 }
 
+/// The plan that 'place' makes of a profile for a machine, unless told otherwise.
+///
+/// # Errors
+/// When the profile cannot be read, or its threads cannot be placed.
+pub fn plan_of(path: &Path, machine: &Topology) -> anyhow::Result<Plan> {
+    let profile = family::load_saying(path, None)?;
+    let choice = kind::choice(&profile, None, None)
+        .with_context(|| format!("cannot place '{}'", path.display()))?;
+    let application = from_profile(&profile, choice);
+    let costs = topo::costs("latency", machine)?;
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    let request = Request { jobs, ..Request::new(PolicyKind::default()) };
+    let (placement, data) =
+        data::joint(&application, DataPolicy::Auto, None, (machine, &costs), &request)
+            .with_context(|| format!("cannot place '{}'", path.display()))?;
+    let plan = Plan::new(&placement, machine, &application.identities);
+    Ok(match data {
+        Some(data) => plan.with_data(data),
+        None => plan,
+    })
+}
+
 fn from_matrix(matrix: &CommMatrix) -> Application {
     let tasks = Tasks::from(matrix);
     Application {

@@ -10,7 +10,9 @@ use crate::said::{refuse, say, say_more, several};
 use anyhow::Context;
 use placement::Plan;
 use recorder::data::Sight;
-use recorder::launch::{Binding, How, LaunchReport, Onlooker, Outcome, Via, check_plan, launch};
+use recorder::launch::{
+    Binding, Come, How, LaunchReport, Onlooker, Outcome, Via, check_plan, launch,
+};
 use recorder::{Streams, Target};
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -143,7 +145,7 @@ impl Onlooker for Beside {
         data::tell_while_running(self.began.elapsed(), &sights);
     }
 
-    fn goes_along(&self, pid: u32, is_over: &dyn Fn() -> bool) {
+    fn goes_along(&self, pid: u32, is_over: &dyn Fn() -> bool, _: &dyn Fn() -> Vec<Come>) {
         if let Some(most) = self.verify {
             let _ = self.verdict.set(fit::look(pid, most, is_over));
         }
@@ -301,6 +303,7 @@ fn json(report: &LaunchReport) -> serde_json::Value {
         "via": match report.via {
             Via::Shim => "threadtalk",
             Via::OpenMp => "omp",
+            Via::Onlooker => "auto",
         },
         "not_bound_because": report.inactive,
         "bindings": bindings,

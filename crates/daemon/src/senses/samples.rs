@@ -5,12 +5,17 @@
 //! processes. A sample lists accesses that its thread has made or will make around that moment:
 //! each block among them counts once. While a pattern is not known yet, samples come more often for
 //! a moment.
+//!
+//! Page faults are samples, too: the kernel gives the address with each, and needs no hardware for
+//! that. They tell which pages a process uses for the first time, so which pages *processes* share,
+//! and, where the kernel balances NUMA nodes, the faults that it makes for that. A page faults but
+//! once for all threads of a process, so of threads they tell little.
 
 use crate::memory::Memory;
 use crate::sense::Sense;
 use crate::senses::residency::Residency;
 use online::{Access, Observation};
-use perf::{Accesses, Rate, Record, Sampler, Settings, Way};
+use perf::{Accesses, Event, Rate, Record, Sample, Sampler, Settings, Way};
 use recorder::RecorderError;
 use recorder::sampled::Choice;
 use rustc_hash::FxHashSet;
@@ -27,12 +32,26 @@ const HURRY: u64 = 4;
 /// Most samples per second of a processor then.
 const MAX_PER_SECOND: f64 = 4000.0;
 
+/// Page faults per second of a processor that are looked at.
+const FAULTS_PER_SECOND: u64 = 1000;
+/// A page.
+const PAGE_BYTES: u64 = 4096;
+
+/// What is sampled.
+struct Asked {
+    event: Event,
+    rate: Rate,
+    per_second: f64,
+    /// Page faults: an address says no more than its page.
+    faults: bool,
+}
+
 /// See the head of this file.
 pub struct Samples {
     sampler: Sampler,
     accesses: Accesses,
     settings: Settings,
-    choice: Choice,
+    asked: Asked,
     memory: Memory,
     residency: Option<Residency>,
     pids: FxHashSet<u32>,
@@ -46,7 +65,22 @@ impl Samples {
     /// # Errors
     /// When they may not be sampled.
     pub fn new(pids: &[u32], choice: Choice, nodes: bool) -> Result<Self, RecorderError> {
-        let mut settings = Settings::new(choice.event.clone(), choice.rate);
+        let Choice { event, rate, per_second, .. } = choice;
+        Self::of(pids, Asked { event, rate, per_second, faults: false }, nodes)
+    }
+
+    /// Page faults of these processes and what they start.
+    ///
+    /// # Errors
+    /// When the kernel does not let them be seen.
+    pub fn faults(pids: &[u32], nodes: bool) -> Result<Self, RecorderError> {
+        let event = Event::page_faults();
+        let (rate, per_second) = (Rate::PerSecond(FAULTS_PER_SECOND), FAULTS_PER_SECOND as f64);
+        Self::of(pids, Asked { event, rate, per_second, faults: true }, nodes)
+    }
+
+    fn of(pids: &[u32], asked: Asked, nodes: bool) -> Result<Self, RecorderError> {
+        let mut settings = Settings::new(asked.event.clone(), asked.rate);
         settings.way = Some(Way::Everything);
         let sampler = match Sampler::attach(pids, &settings) {
             Ok(sampler) => sampler,
@@ -57,32 +91,32 @@ impl Samples {
         };
         Ok(Self {
             sampler,
-            accesses: Accesses::of_event(&choice.event),
+            accesses: Accesses::of_event(&asked.event),
             settings,
             memory: Memory::new(nodes),
             residency: nodes.then(Residency::new),
             pids: pids.iter().copied().collect(),
             times: 1,
-            choice,
+            asked,
         })
     }
 
     /// Opens events that take samples this many times as often as usual.
     fn reopen(&mut self, times: u64) {
-        let times = match self.choice.per_second * times as f64 <= MAX_PER_SECOND {
+        let times = match self.asked.per_second * times as f64 <= MAX_PER_SECOND {
             true => times,
             false => 1,
         };
         if times == self.times {
             return;
         }
-        let rate = match self.choice.rate {
+        let rate = match self.asked.rate {
             Rate::Period(period) => Rate::Period((period / times).max(1)),
             Rate::PerSecond(rate) => Rate::PerSecond(rate * times),
             Rate::Never => Rate::Never,
         };
         let settings =
-            Settings { events: vec![(self.choice.event.clone(), rate)], ..self.settings.clone() };
+            Settings { events: vec![(self.asked.event.clone(), rate)], ..self.settings.clone() };
         let pids: Vec<u32> = self.pids.iter().copied().collect();
         if let Ok(sampler) = Sampler::attach(&pids, &settings) {
             (self.sampler, self.settings, self.times) = (sampler, settings, times);
@@ -91,17 +125,28 @@ impl Samples {
 
     /// Processor time that a sample stands for, ns.
     fn sample_ns(&self) -> u64 {
-        (1e9 / self.choice.per_second.max(1.0)) as u64 / self.times
+        (1e9 / self.asked.per_second.max(1.0)) as u64 / self.times
     }
+}
+
+/// The page of a fault, as an access to its beginning.
+fn fault(sample: &Sample, memory: &mut Memory) -> Option<(u32, Access, u64)> {
+    let at = sample.precise?.address / PAGE_BYTES * PAGE_BYTES;
+    let (space, address) = memory.name(sample.pid, at);
+    let (task, cpu) = (sample.tid, sample.cpu);
+    (at >= MIN_ADDRESS).then_some((sample.pid, Access { task, space, address, cpu }, at))
 }
 
 impl Sense for Samples {
     fn words(&self) -> String {
-        let Choice { event, per_second, .. } = &self.choice;
+        let Asked { event, per_second, faults, .. } = &self.asked;
         let of = match self.sampler.way() {
             Way::Everything => "each processor",
             Way::Inherited | Way::SingleThreads => "each busy thread",
         };
+        if *faults {
+            return format!("page faults, at most {per_second:.0} a second on {of}");
+        }
         format!("samples of '{}', about {per_second:.0} times a second on {of}", event.name)
     }
 
@@ -131,7 +176,7 @@ impl Sense for Samples {
     }
 
     fn look(&mut self, seen: &mut Observation) {
-        let Self { sampler, accesses, memory, pids, .. } = self;
+        let Self { sampler, accesses, memory, pids, asked, .. } = self;
         let mut found: Vec<(u32, Access, u64)> = Vec::new();
         let mut samples = 0;
         sampler.drain(|record| {
@@ -139,6 +184,10 @@ impl Sense for Samples {
             match record {
                 Record::Sample(sample) if pids.contains(&sample.pid) => {
                     samples += 1;
+                    if asked.faults {
+                        found.extend(fault(&sample, memory));
+                        return;
+                    }
                     let Ok(all) = accesses.of(&sample) else { return };
                     let begin = found.len();
                     for at in all.iter().map(|access| access.address).take(MAX_ACCESSES) {

@@ -7,8 +7,9 @@
 //! Where the plan has data, the library `data` is there, too, and its questions are answered while
 //! the program runs ([`data`](crate::data)).
 //!
-//! Or an OpenMP runtime is told by its environment and binds its team itself ([`Via::OpenMp`]);
-//! then the shim only reads back.
+//! Or an OpenMP runtime is told by its environment and binds its team itself ([`Via::OpenMp`]), or
+//! the onlooker binds the threads that have come ([`Via::Onlooker`]); then the shim only tells
+//! which thread is which, and reads back.
 
 use crate::child::{Ended, Launch, Running, Streams};
 use crate::data::{Answering, DataMemory, DataReport, Sight};
@@ -39,6 +40,17 @@ pub enum Via {
     Shim,
     /// The program's OpenMP runtime, by `OMP_PLACES` and `OMP_PROC_BIND`.
     OpenMp,
+    /// The [`Onlooker`], which is told who has come.
+    Onlooker,
+}
+
+/// A planned thread that has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Come {
+    /// The kernel's thread id.
+    pub tid: u32,
+    /// Planned PU, P#.
+    pub planned_os: u32,
 }
 
 /// How a program is started under a plan.
@@ -65,8 +77,9 @@ pub trait Onlooker: Sync {
     fn sees(&self, _: Vec<Sight>) {}
 
     /// The program runs, as process `pid`, and its initial thread is bound. Called in a thread of
-    /// its own, which is waited for; the program has ended once `is_over` says so.
-    fn goes_along(&self, _pid: u32, _is_over: &dyn Fn() -> bool) {}
+    /// its own, which is waited for; the program has ended once `is_over` says so. `come` tells the
+    /// planned threads that have come so far.
+    fn goes_along(&self, _pid: u32, _is_over: &dyn Fn() -> bool, _come: &dyn Fn() -> Vec<Come>) {}
 }
 
 impl Onlooker for () {}
@@ -266,10 +279,12 @@ fn launch_with(
     }
     let pid = running.pid();
     let over = AtomicBool::new(false);
+    let records: &[Slot] = slots.records();
     let ended = std::thread::scope(|scope| {
         scope.spawn(|| {
             block_signals();
-            onlooker.goes_along(pid as u32, &|| over.load(Acquire));
+            let come = || records.iter().filter_map(has_come).collect();
+            onlooker.goes_along(pid as u32, &|| over.load(Acquire), &come);
         });
         let ended = running.wait(|| read_back_initial(pid, slots.records()));
         over.store(true, Release);
@@ -309,6 +324,12 @@ fn inactive(header: &Header, ended: &Ended) -> Option<String> {
             ended.ending.in_words()
         )),
     }
+}
+
+fn has_come(slot: &Slot) -> Option<Come> {
+    let (tid, planned_os) = (slot.tid.load(Relaxed), slot.pu_os.load(Relaxed));
+    let there = slot.life.load(Acquire) != life::WAITING && slot.ended.load(Relaxed) == 0;
+    (there && tid != 0 && planned_os != NONE).then_some(Come { tid, planned_os })
 }
 
 /// Binds the initial thread, unless the shim has done so or the program has a wish of its own.
@@ -463,7 +484,7 @@ impl PlanMemory {
             let header = &header.records()[0];
             header.version.store(VERSION, Relaxed);
             header.slots.store(slots as u32, Relaxed);
-            header.watch.store(u32::from(how.via == Via::OpenMp), Relaxed);
+            header.watch.store(u32::from(how.via != Via::Shim), Relaxed);
             header.magic.store(MAGIC, Relaxed);
         }
         Ok(created)

@@ -156,6 +156,9 @@ pub fn outcome(outcome: &Outcome) {
     if status.seconds == 0.0 {
         return say("the program ended before it could be looked at");
     }
+    if let Some(why) = &outcome.planless {
+        say(&format!("did not begin as recorded: {why}"));
+    }
     let moved = match status.pages {
         0 => String::new(),
         pages => format!(", {} moved", several(pages as usize, "page")),
