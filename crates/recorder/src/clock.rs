@@ -7,10 +7,17 @@ pub fn monotonic_ns() -> i64 {
     clock(libc::CLOCK_MONOTONIC).as_nanos() as i64
 }
 
-/// Processor time of the calling thread. What looking at a program costs is measured by it: on a busy
-/// machine the clock on the wall would say far more.
+/// Processor time of the calling thread. What looking at a program costs is measured by it: on a
+/// busy machine the clock on the wall would say far more.
 pub fn cpu_time() -> Duration {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// Processor time that `work` takes the calling thread.
+pub fn spent_by(work: impl FnOnce()) -> Duration {
+    let before = cpu_time();
+    work();
+    cpu_time().saturating_sub(before)
 }
 
 /// What one of the kernel's clocks says.

@@ -260,7 +260,8 @@ fn notes(
 /// Where accesses have been left out of a trace that a machine may have to see.
 fn misfit(on: &OnMachine, end: &simulation::TraceEnd) -> Option<String> {
     let sets = on.machine.filter_sets();
-    let (fits, wide) = (sets % u64::from(end.filter_sets.max(1)) == 0, on.machine.line_bytes >= 64);
+    let (fits, wide) =
+        (sets.is_multiple_of(u64::from(end.filter_sets.max(1))), on.machine.line_bytes >= 64);
     (end.filter_sets > 0 && !(fits && wide)).then(|| {
         format!(
             "The innermost caches of {} have {sets} sets in common, of lines of {} bytes. The trace \

@@ -2,7 +2,7 @@
 //!
 //! Neighbours: `follow` gives each process its records, `collect` makes the profile.
 
-use crate::clock::cpu_time;
+use crate::clock::spent_by;
 use crate::regions::Regions;
 use crate::running::Running;
 use crate::sampled::files::Files;
@@ -445,16 +445,13 @@ impl Process {
             return;
         }
         if now >= self.look_at {
-            let before = cpu_time();
-            self.look();
-            let spent = cpu_time().saturating_sub(before);
+            let spent = spent_by(|| self.look());
             self.look_at = now + self.look_after.max(spent * SHARE);
             self.look_after = (self.look_after * 2).min(LONGEST_LOOK);
         }
         if self.starts_at.is_some_and(|at| now >= at) {
-            let before = cpu_time();
-            self.find_starts();
-            self.starts_rest = Instant::now() + cpu_time().saturating_sub(before) * SHARE;
+            let spent = spent_by(|| self.find_starts());
+            self.starts_rest = Instant::now() + spent * SHARE;
         }
     }
 
