@@ -27,9 +27,9 @@ SHARED u64 tt_hands;         // address of a u16 for each line
 #define PAGE_SETS 16
 
 struct trace_filter {
-    u64 accounted;           // accesses that are in the trace, or of which it says how many they were
-    u64 pages[PAGE_SETS];    // last page in each set of pages, plus 1
-    u64 of_page[PAGE_SETS];  // sets that hold a line of it, as bits
+    u64 accounted;             // accesses that are in the trace, or of which it says how many they were
+    u64 pages[PAGE_SETS];      // last page in each set of pages, plus 1
+    u64 of_page[PAGE_SETS];    // sets that hold a line of it, as bits
     u64 lines[TRACE_MAX_SETS]; // last line in each set, plus 1
 };
 _Static_assert(sizeof(struct trace_filter) <= TRACE_FILTER_BYTES && TRACE_MAX_SETS <= 64, "room for it");
