@@ -2,7 +2,7 @@
 // recorder can be tested apart from it. FAKE_MODE: "silent" leaves the session alone, "fail" says
 // that there was no room for the shadow memory, "limits" reaches every limit.
 //
-// The offsets are those of crates/wire/src/session.rs and detail.rs, version 8.
+// The offsets are those of crates/wire/src/session.rs and detail.rs, version 12.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
@@ -19,6 +19,10 @@
 #define TRACE (SITES + (1ull << 24) * 8)
 #define POOL (TRACE + (1ull << 20) * 32)
 #define CHUNK 1024ull
+
+// Fields of the header.
+enum { PID = 64, STATE = 68, FAILURE = 72, COUNTED_THREADS = 80, COUNTED_TALLIES = 88 };
+enum { COUNTED_SITES = 104, LIMITS = 144 };
 
 enum { CELLS = 1, EVENTS = 2 };
 enum { RAW_TRUE = 1, RAW_FALSE = 2, WAW_TRUE = 4, INVALIDATION = 6 };
@@ -56,15 +60,15 @@ __attribute__((constructor)) static void start(void) {
     if ((fd = open(path, O_RDWR | O_CLOEXEC)) < 0) _exit(98);
     unsetenv("THREADTALK_SESSION");
     unsetenv("LD_PRELOAD");
-    put32(60, (uint32_t)getpid());
+    put32(PID, (uint32_t)getpid());
     if (!strcmp(mode, "fail")) {
-        put32(68, 1); // failure: NO_SHADOW
-        put32(64, 2); // state: FAILED
+        put32(FAILURE, 1); // NO_SHADOW
+        put32(STATE, 2);   // FAILED
         return;
     }
-    for (int i = 0; i < 12 && !strcmp(mode, "limits"); i++) put64(136 + 8 * (uint64_t)i, 2);
-    put32(76, 3); // threads
-    put32(84, 1); // tallies
+    for (int i = 0; i < 12 && !strcmp(mode, "limits"); i++) put64(LIMITS + 8 * (uint64_t)i, 2);
+    put32(COUNTED_THREADS, 3);
+    put32(COUNTED_TALLIES, 1);
     put32(MEANINGS, 90u << 16 | 20u << 8 | 5u); // instructions, loads, stores
     for (int id = 0; id < 3; id++) {
         uint64_t page = THREADS + (uint64_t)id * THREAD + TALLIES * 8;
@@ -87,9 +91,9 @@ __attribute__((constructor)) static void start(void) {
     chunk(1, 0, CELLS, of_0, 1, sizeof(struct cell));
     chunk(2, 2, EVENTS, &event, 1, sizeof event);
     chunk(4, 1, CELLS, of_1, 1, sizeof(struct cell));
-    put32(96, 2); // sites
+    put32(COUNTED_SITES, 2);
     put64(SITES + 8, 0x1234);
     put64(SITES + 16, 0x5678);
-    put32(64, 1); // state: RUNNING
+    put32(STATE, 1); // RUNNING
     close(fd);
 }
