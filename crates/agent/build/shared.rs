@@ -3,13 +3,13 @@
 use crate::header::{Header, InC, Structure, constants, in_c, structure};
 use crate::layouts::{
     self, AllocatedBlock, Blocks, Call, CellPlace, Chain, Choice, Chosen, Cover, Departed, Frame,
-    Rule, Session, ThreadState, Told, TrackedNote, how, rule,
+    Probe, Rule, Session, ThreadState, Told, TrackedNote, how, rule,
 };
 use engine::access::Repeat;
 use engine::elements::{self, Kind, Mask};
 use engine::{control, descriptor, grants, options};
 use std::mem::offset_of;
-use wire::detail::{self, Cell, ChunkHead, Event, holds, kind};
+use wire::detail::{self, Cell, ChunkHead, Event, gap, holds, kind};
 use wire::objects;
 use wire::pages;
 use wire::session::{self, Deaths, mode};
@@ -25,6 +25,7 @@ in_c! {
     Chain: "struct chain",
     Choice: "struct choice",
     Chosen: "struct chosen",
+    Probe: "struct probe",
     Rule: "struct rule",
     Deaths: "struct deaths",
     Departed: "struct departed",
@@ -170,7 +171,25 @@ fn counting(h: &mut Header) {
             threads,
             modules,
             page_accesses_lost,
+            meanings,
+            tallies,
+            gap_limits,
         }
+    );
+    constants!(
+        h,
+        GAP_SHIFT = gap::SHIFT,
+        GAP_INNERMOST = gap::INNERMOST,
+        GAP_PRIVATE = gap::PRIVATE,
+        GAP_SHARED = gap::SHARED,
+        GAP_BEYOND = gap::BEYOND,
+        GAP_RETURNED = gap::RETURNED,
+        GAP_AWAY = gap::AWAY,
+        GAP_UNIT_SHIFT = gap::UNIT_SHIFT,
+        GAP_OWN_BITS = gap::OWN_BITS,
+        MAX_PROBES = layouts::MAX_PROBES,
+        TALLIES_BYTES = session::TALLIES_BYTES,
+        PAGE_INSTRUCTIONS = offset_of!(session::ThreadPage, instructions),
     );
     constants!(
         h,
@@ -432,6 +451,7 @@ fn threads(h: &mut Header) {
     constants!(h, CHOICE_BITS = layouts::CHOICE_BITS, MAX_CHOSEN = layouts::MAX_CHOSEN);
     structure!(h, "choice" = Choice { left, shift });
     structure!(h, "chosen" = Chosen { site, weight });
+    structure!(h, "probe" = Probe { line, since, again });
     structure!(
         h,
         "thread" = ThreadState {
@@ -481,6 +501,13 @@ fn threads(h: &mut Header) {
             chosen,
             chosen_count,
             chance,
+            fetched,
+            probes,
+            probed,
+            probe_slice,
+            probe_phase,
+            rearm,
+            probe_first,
         }
     );
 }

@@ -3,7 +3,7 @@
 use crate::layouts::{Session, tt_mode, tt_pages, tt_session};
 use crate::lock::Lock;
 use crate::session;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 use engine::AddressHash;
 use hashbrown::HashMap;
 use wire::objects::MAX_BLOCKS;
@@ -53,6 +53,9 @@ pub fn prepare() {
         threads: &raw const h.threads,
         modules: &raw const h.modules,
         page_accesses_lost: (&raw const h.page_accesses_lost).cast_mut(),
+        meanings: session::meaning(0) as *const AtomicU32 as u64,
+        tallies: &raw const h.tallies,
+        gap_limits: (&raw const session::first().gap_limits).cast(),
     };
     // SAFETY: no slow path runs yet.
     unsafe {

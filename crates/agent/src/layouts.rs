@@ -303,6 +303,25 @@ impl Chosen {
     pub const NONE: Chosen = Chosen { site: 0, weight: 0 };
 }
 
+/// Lines of a thread that are watched for its return.
+pub const MAX_PROBES: usize = 4;
+
+/// A line to which the thread's return is awaited.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Probe {
+    /// Address of the line; 0 = none.
+    pub line: u64,
+    /// Instructions that the thread had executed when the waiting began.
+    pub since: u64,
+    /// How many further returns are awaited.
+    pub again: u64,
+}
+
+impl Probe {
+    pub const NONE: Probe = Probe { line: 0, since: 0, again: 0 };
+}
+
 /// System calls have lower numbers than this.
 pub const SYSTEM_CALLS: usize = 512;
 
@@ -397,6 +416,18 @@ pub struct ThreadState {
     pub chosen: [Chosen; MAX_CHOSEN],
     pub chosen_count: u64,
     pub chance: u64,
+    /// Lines to which it has come for the first time since another thread had them.
+    pub fetched: u64,
+    /// Lines whose return is awaited, how many, and the time slice plus one and the phase in which
+    /// they were chosen.
+    pub probes: [Probe; MAX_PROBES],
+    pub probed: u64,
+    pub probe_slice: u32,
+    pub probe_phase: u32,
+    /// 1: it has come back to one of them in this slow path, and has its grants again.
+    pub rearm: u64,
+    /// How many of the next events' lines are awaited, too.
+    pub probe_first: u64,
 }
 
 /// In [`ThreadState::sharer`]: there was no number left.
@@ -446,6 +477,11 @@ pub struct Session {
     pub threads: *const AtomicU32,
     pub modules: *const AtomicU32,
     pub page_accesses_lost: *mut AtomicU64,
+    /// What tallies mean, and how many there are.
+    pub meanings: u64,
+    pub tallies: *const AtomicU32,
+    /// Address of the limits of gaps.
+    pub gap_limits: *const AtomicU32,
 }
 
 /// What is noted about a tracked block.
@@ -508,6 +544,9 @@ variables! {
     /// Addresses of the bytes written in line 0, and of the site of line or block 0.
     tt_written: u64,
     tt_last_sites: u64,
+    /// Address of the stamp of line or block 0: what had been fetched when it was last seen
+    /// written.
+    tt_stamps: u64,
     /// Logical id of the thread in each slot of each bank.
     tt_slot_owner: [[u32; SLOT_PLACES]; MAX_BANKS],
     /// Bank and slot of each logical id.

@@ -6,13 +6,13 @@ pub mod folding;
 pub mod own;
 mod pages;
 
-pub use bases::{base_of, last_sites, written};
+pub use bases::{base_of, last_sites, stamps, written};
 
 use crate::counting;
 use crate::grants;
 use crate::layouts::{
     DEPARTED, LOCKED_BIT, MAX_BANKS, tt_banks, tt_block_shift, tt_last_sites, tt_reach, tt_shadow,
-    tt_written,
+    tt_stamps, tt_written,
 };
 use crate::limits;
 use crate::session;
@@ -107,8 +107,17 @@ fn map_common() -> Option<()> {
     let site_bytes = (ADDRESS_SPACE >> shift.max(LINE_SHIFT)) * 4;
     let sites = sys::anonymous_away(site_bytes)?;
     sys::keep_private(sites, site_bytes);
+    // Gaps are told where the rest is: by line, and only there.
+    let stamps = match mode == mode::DETAIL {
+        true => sys::anonymous_away(site_bytes)?,
+        false => 0,
+    };
+    if stamps != 0 {
+        sys::keep_private(stamps, site_bytes);
+    }
     // SAFETY: before any slow path runs.
     unsafe {
+        tt_stamps = stamps;
         tt_written = written;
         tt_last_sites = sites;
     }
@@ -308,6 +317,7 @@ fn copy_common(old: u64, new: u64) {
     };
     let written = |address: u64| (written() + (address >> unit) * 8) as *mut u64;
     let site = |address: u64| (last_sites() + (address >> shift.max(LINE_SHIFT)) * 4) as *mut u32;
+    let stamp = |address: u64| (stamps() + (address >> shift.max(LINE_SHIFT)) * 4) as *mut u32;
     // SAFETY: within the shadow, as long as the block, or its line, is.
     unsafe {
         for k in 0..1 << shift.saturating_sub(unit) {
@@ -317,6 +327,8 @@ fn copy_common(old: u64, new: u64) {
         if mode == mode::DETAIL {
             let value = AtomicU32::from_ptr(site(old)).load(Ordering::Relaxed);
             AtomicU32::from_ptr(site(new)).store(value & !LOCKED, Ordering::Relaxed);
+            let value = AtomicU32::from_ptr(stamp(old)).load(Ordering::Relaxed);
+            AtomicU32::from_ptr(stamp(new)).store(value, Ordering::Relaxed);
         }
     }
 }

@@ -4,8 +4,8 @@ use crate::counting;
 use crate::grants;
 use crate::layouts::{
     CHAIN_BITS, CHOICE_BITS, Call, CellPlace, Chain, Choice, Chosen, EVENTS_BYTES,
-    FIRST_EVENT_BITS, IDS, LATELY_BITS, MAX_CALLS, MAX_CHOSEN, SLOTS, ThreadState, WRITER_SHIFT,
-    tt_bank_of, tt_slot_of, tt_slot_owner,
+    FIRST_EVENT_BITS, IDS, LATELY_BITS, MAX_CALLS, MAX_CHOSEN, MAX_PROBES, Probe, SLOTS,
+    ThreadState, WRITER_SHIFT, tt_bank_of, tt_slot_of, tt_slot_owner,
 };
 use crate::lock::{self, Guard, Lock};
 use crate::own::place_of;
@@ -405,6 +405,13 @@ impl Thread {
                 chosen: [Chosen::NONE; MAX_CHOSEN],
                 chosen_count: 0,
                 chance: id.wrapping_add(1),
+                fetched: 0,
+                probes: [Probe::NONE; MAX_PROBES],
+                probed: 0,
+                probe_slice: 0,
+                probe_phase: 0,
+                rearm: 0,
+                probe_first: 0,
             },
             signal_mask: 0,
             slot: None,

@@ -12,6 +12,8 @@
 //! | `phases.rs`, `sampled_phases.rs` | when the communication changes; C_D |
 //! | `progress.rs` | the program's own time: how far it was, and how long it takes alone |
 //! | `overlap.rs` | how much threads ran at the same time |
+//! | `expected.rs` | transfers and waiting on a line with all threads at once |
+//! | `latent.rs` | false sharing that other lines or another place of memory would show |
 //! | `mse.rs` | how far two matrices are apart |
 //! | `pattern.rs`, `pattern/` | which of the common patterns a matrix shows |
 //! | `evidence.rs` | how many samples it takes to say so |
@@ -31,11 +33,13 @@ mod communication;
 mod data_mapping;
 mod difference;
 mod evidence;
+mod expected;
 #[cfg(test)]
 mod golden;
 mod heterogeneity;
 mod kinds;
 mod larger_pages;
+mod latent;
 mod mse;
 mod overlap;
 pub mod pages;
@@ -57,9 +61,11 @@ pub use difference::{
     LineChange, ObjectChange, ObjectChanges, Run, Side, difference, object_changes,
 };
 pub use evidence::{Evidence, HITS_PER_PAIR, HITS_PER_THREAD};
+pub use expected::{Expectation, Price, Visitor, expectation};
 pub use heterogeneity::{heterogeneity, unevenness};
 pub use kinds::{Choice, ChoiceError, MatrixKind, both_ways};
 pub use larger_pages::{PageSize, larger_pages, pages_by_address};
+pub use latent::{LINE as LATENT_LINE, Latent, Use, Variation, latent};
 pub use mse::{MAXIMUM, MseError, Repeats, most, mse, repeats};
 pub use overlap::{Overlap, Together};
 pub use pattern::{Pattern, Recognised, recognise};

@@ -76,7 +76,7 @@ fn json_holds_the_same_findings() {
     let profile = saved(&scratch, 4);
     let out = threadtalk(&["report", text(&profile), "--json"]).run().expect_code(0);
     let json: serde_json::Value = serde_json::from_str(&out.stdout_text()).unwrap();
-    assert_eq!(json["version"], 7);
+    assert_eq!(json["version"], 8);
     let expected = serde_json::json!([{
         "code": "children-unprofiled",
         "count": 3,

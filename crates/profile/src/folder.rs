@@ -9,14 +9,14 @@
 
 use crate::check::check;
 use crate::parquet_file::{Data, decode, encode};
-use crate::rows::{self, detail, pages};
+use crate::rows::{self, detail, pages, reuse};
 use crate::schema::{
     ACCESSES, ACCESSES_V7, ACTIVITY, BLOCKS, CALLS, COMM, COMM_V2, COMM_V3, EVENTS, EVENTS_V2,
-    EVENTS_V3, EVENTS_V4, FIELDS, FLOW, FLOW_WITH_NODES, LINES, LINES_V2, LINES_V3, META_FILE,
-    OBJECTS, OBJECTS_V5, PAGES, PROCESSES_FOLDER, RUNNING, SCHEMA_VERSION, SITES, SLICES, THREADS,
-    THREADS_V1, THREADS_V2, TOUCHED, Table,
+    EVENTS_V3, EVENTS_V4, FIELDS, FLOW, FLOW_WITH_NODES, GAPS, LINES, LINES_V2, LINES_V3,
+    META_FILE, OBJECTS, OBJECTS_V5, PAGES, PROCESSES_FOLDER, RETURNS, RUNNING, SCHEMA_VERSION,
+    SITES, SLICES, THREADS, THREADS_V1, THREADS_V2, TOUCHED, Table,
 };
-use crate::{FlowRow, Meta, ObjectRow, PageTables, Profile, ProfileError};
+use crate::{FlowRow, Meta, ObjectRow, PageTables, Profile, ProfileError, ReuseTables};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -110,6 +110,8 @@ impl Profile {
         write(&PAGES, pages::page_columns(&self.pages.pages))?;
         write(&ACCESSES, pages::access_columns(&self.pages.accesses))?;
         write(&TOUCHED, pages::touched_columns(&self.pages.touched))?;
+        write(&GAPS, reuse::gap_columns(&self.reuse.gaps))?;
+        write(&RETURNS, reuse::return_columns(&self.reuse.returns))?;
         let meta = MetaFile { meta: self.meta.clone(), tables };
         let mut json = serde_json::to_vec_pretty(&meta)
             .map_err(|e| ProfileError::Inconsistent { reason: e.to_string() })?;
@@ -118,7 +120,8 @@ impl Profile {
     }
 
     /// Reads the profile folder `path` and checks it. What an older schema did not have is filled
-    /// in: one time slice, no sites, no objects, no blocks, fields, call paths, flow and pages,
+    /// in: one time slice, no sites, no objects, no blocks, fields, call paths, flow, pages and
+    /// gaps,
     /// evidence that is exact or sampled, nothing about where threads ran.
     ///
     /// # Errors
@@ -178,6 +181,10 @@ impl Profile {
                     7 => folder.page_tables(&ACCESSES_V7)?,
                     _ => folder.page_tables(&ACCESSES)?,
                 },
+                reuse: match written_in {
+                    ..9 => ReuseTables::default(),
+                    _ => folder.reuse_tables()?,
+                },
             }
         };
         check(&profile).map_err(damaged(path.join(META_FILE)))?;
@@ -219,6 +226,13 @@ impl Folder<'_> {
             pages: self.read(&PAGES, pages::pages_from)?,
             accesses: self.read(accesses, pages::accesses_from)?,
             touched: self.read(&TOUCHED, pages::touched_from)?,
+        })
+    }
+
+    fn reuse_tables(&self) -> Result<ReuseTables, ProfileError> {
+        Ok(ReuseTables {
+            gaps: self.read(&GAPS, reuse::gaps_from)?,
+            returns: self.read(&RETURNS, reuse::returns_from)?,
         })
     }
 

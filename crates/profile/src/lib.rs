@@ -27,6 +27,7 @@ pub use schema::SCHEMA_VERSION;
 pub use tables::pages::{
     AccessRow, NodesSeen, PAGE_BYTES, PAGE_SHIFT, PageRow, PageTables, PageUse, TouchedRow,
 };
+pub use tables::reuse::{Gap, GapRow, ReturnRow, ReuseTables};
 pub use tables::{
     ActivityRow, BlockRow, CallRow, CommRow, EventRow, FieldRow, FlowRow, LineRow, ObjectRow,
     RunningRow, Sampled, SiteRow, SliceRow, ThreadRow,

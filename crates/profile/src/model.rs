@@ -3,6 +3,7 @@
 use crate::note::{self, Note, Unrecorded};
 use crate::sampling::Sampling;
 use crate::tables::pages::{PageTables, PageUse};
+use crate::tables::reuse::ReuseTables;
 use crate::tables::{
     ActivityRow, BlockRow, CallRow, CommRow, EventRow, FieldRow, FlowRow, LineRow, ObjectRow,
     RunningRow, SiteRow, SliceRow, ThreadRow,
@@ -160,19 +161,17 @@ pub struct Meta {
     /// That costs time and changes no count.
     #[serde(default)]
     pub cache_flushes: u64,
-    /// Blocks of code in the engine's cache, and how many of them came translated from earlier
-    /// recordings.
+    /// Blocks of code in the engine's cache.
     #[serde(default)]
     pub blocks: u64,
     /// Blocks that came from the store of code instead of being translated.
     #[serde(default)]
     pub blocks_stored: u64,
-    /// Processes that the program started, in the order in which they came to be; only in the
-    /// profile of the program that was started first.
+    /// Processes that the program started, in order; only in the first program's profile.
     #[serde(default)]
     pub processes: Vec<ProcessRow>,
-    /// The profile of all processes that communicate, if any does with another: a folder relative
-    /// to this one; only in the profile of the program that was started first.
+    /// The folder, relative to this one, with the profile of all processes that communicate, if any
+    /// does; only in the first program's profile.
     #[serde(default)]
     pub together: Option<String>,
     /// How it was sampled; null in other modes.
@@ -286,15 +285,17 @@ pub struct Profile {
     pub flow: Vec<FlowRow>,
     /// Who uses which page; empty where pages were not recorded.
     pub pages: PageTables,
+    /// How long after writes threads came, and how soon they come back; may be empty.
+    pub reuse: ReuseTables,
 }
 
 impl Profile {
     /// A profile of matrices only, the run being one slice.
     pub fn new(meta: Meta, threads: Vec<ThreadRow>, comm: Vec<CommRow>) -> Self {
         let (slices, activity) = one_slice(&threads);
-        let sites = vec![SiteRow::default()];
-        let objects = vec![ObjectRow::default()];
-        let (running, blocks, fields, lines, events, calls, flow, pages) = Default::default();
+        let (sites, objects) = (vec![SiteRow::default()], vec![ObjectRow::default()]);
+        let (running, blocks, fields, lines, events) = Default::default();
+        let (calls, flow, pages, reuse) = Default::default();
         Self {
             meta,
             threads,
@@ -311,6 +312,7 @@ impl Profile {
             calls,
             flow,
             pages,
+            reuse,
         }
     }
 
@@ -319,7 +321,7 @@ impl Profile {
         self.matrix_where(|row| row.kind == kind)
     }
 
-    /// The matrix of the events of one kind whose sharing was told to be `sharing`.
+    /// The same of events whose sharing was told to be `sharing`.
     pub fn matrix_by_sharing(&self, kind: CommKind, sharing: Sharing) -> CommMatrix {
         self.matrix_where(|row| row.kind == kind && row.sharing == sharing)
     }
@@ -488,6 +490,7 @@ pub(crate) mod tests {
         profile.events = events();
         profile.calls = calls();
         profile.pages = crate::sample::pages();
+        profile.reuse = crate::sample::reuse();
         profile.meta.page_use = Some(PageUse { estimated: false, private_bytes: 1 << 20, lost: 0 });
         profile
     }

@@ -8,6 +8,7 @@
 use crate::model::{Meta, Mode, Parameters, Profile, Totals};
 use crate::schema::SCHEMA_VERSION;
 use crate::tables::pages::{AccessRow, NodesSeen, PageRow, PageTables, TouchedRow};
+use crate::tables::reuse::{Gap, GapRow, ReturnRow, ReuseTables};
 use crate::tables::{CommRow, FlowRow, ThreadRow};
 use types::{CommKind, Sharing, ThreadId, ThreadIdentity};
 
@@ -93,6 +94,21 @@ pub fn flow() -> Vec<FlowRow> {
         hits: 0,
     };
     vec![stretch, FlowRow { start_ns: 700, end_ns: 700, kind: CommKind::Waw, hits: 1, ..stretch }]
+}
+
+/// What T2 takes from T1 of object 1, half of it long after the write, and how soon T1 comes back.
+pub fn reuse() -> ReuseTables {
+    let (from, to) = (ThreadId(1), ThreadId(2));
+    let gap = |gap, count| GapRow { line: 0x40c0, object: 1, from, to, gap, count };
+    let row = ReturnRow {
+        line: 0x40c0,
+        thread: from,
+        returns: 40,
+        instructions: 40_000,
+        away: 1,
+        away_instructions: 9_000,
+    };
+    ReuseTables { gaps: vec![gap(Gap::Private, 5), gap(Gap::Beyond, 6)], returns: vec![row] }
 }
 
 /// Two pages of object 1, both touched first by T0, the second used by T1 and T2 afterwards.

@@ -14,6 +14,7 @@
 //! | 6 | `type` and `stride` in `objects`; the tables `blocks`, `fields`, `calls` and `flow` |
 //! | 7 | the tables `pages`, `accesses` and `touched`, and `page_use` in `profile.json` |
 //! | 8 | `node`, `local` and `remote` in `accesses` |
+//! | 9 | the tables `gaps` and `returns` |
 //!
 //! # What readers may rely on within a version
 //! - Tables and columns are only added, never removed or given another meaning; unknown ones can be
@@ -32,7 +33,7 @@
 //! - Thread ids are dense from 0 (the initial thread), and a parent's id is below its children's.
 
 /// The version this build writes, and the newest it reads.
-pub const SCHEMA_VERSION: u32 = 8;
+pub const SCHEMA_VERSION: u32 = 9;
 
 /// The file that makes a folder a profile.
 pub const META_FILE: &str = "profile.json";
@@ -519,10 +520,49 @@ pub const TOUCHED: Table = Table {
     ],
 };
 
+/// One row per line, object, pair of threads and gap.
+pub const GAPS: Table = Table {
+    name: "gaps",
+    doc: "RAW and WAW events by how much threads had fetched between the write and the event: where \
+          the line can still have been, on the machine of the recording.",
+    columns: &[
+        column("line", ColumnType::U64, "Line of memory, as in events; 0 = not kept."),
+        column("object", ColumnType::U32, "What the line was for; 0 = unknown."),
+        column("from", ColumnType::U32, "As in comm."),
+        column("to", ColumnType::U32, "As in comm."),
+        column(
+            "gap",
+            ColumnType::Text,
+            "innermost, private: no more than the writer's innermost or private caches hold; shared: \
+             no more than the largest cache holds; beyond: more than that; or unknown.",
+        ),
+        column("count", ColumnType::U64, "Events."),
+    ],
+};
+
+/// One row per line and thread.
+pub const RETURNS: Table = Table {
+    name: "returns",
+    doc: "How soon threads come back to lines that they share, in executed instructions: a sample \
+          of lines, ordered by line and thread.",
+    columns: &[
+        column("line", ColumnType::U64, "Line of memory, as in events."),
+        column("thread", ColumnType::U32, "The thread."),
+        column("returns", ColumnType::U64, "How often it was seen to come back."),
+        column("instructions", ColumnType::U64, "What it executed until it did, all together."),
+        column("away", ColumnType::U64, "How often observation ended before it had come back."),
+        column(
+            "away_instructions",
+            ColumnType::U64,
+            "What it executed meanwhile, as far as known; 0 where that is not known.",
+        ),
+    ],
+};
+
 /// The tables of this version.
-pub const TABLES: [Table; 16] = [
+pub const TABLES: [Table; 18] = [
     THREADS, SLICES, ACTIVITY, RUNNING, COMM, SITES, OBJECTS, BLOCKS, FIELDS, LINES, EVENTS, CALLS,
-    FLOW, PAGES, ACCESSES, TOUCHED,
+    FLOW, PAGES, ACCESSES, TOUCHED, GAPS, RETURNS,
 ];
 
 #[cfg(test)]

@@ -4,9 +4,10 @@
 //! [`record`] does it all, over a [`session`]. While the program runs: `watch` (`timeline`: its
 //! time slices, `turns`: whose turn it is to be read, `flows` and `page_history`: what is
 //! read, [`progress`]), `switching` in windows (`prompt`: in time), [`reference`] (replays a trace,
-//! which [`trace`] keeps). At the end: `counts`, `page_uses`, `paths`, `mapped` and `sharers` read
-//! what was counted, `windowed` makes estimates of it, `tables` joins these, `collect` makes a
-//! profile of it all, [`processes`] those of the children, and `together` that of all of them.
+//! which [`trace`] keeps). At the end: `counts`, `page_uses`, `paths`, `mapped`, `reuse` and
+//! `sharers` read what was counted, `windowed` makes estimates of it, `tables` joins these,
+//! `collect` makes a profile of it all, [`processes`] those of the children, and `together` that of
+//! all of them.
 //!
 //! Neighbours: `naming` says what lies at addresses, `agent` is what is injected.
 
@@ -22,6 +23,7 @@ pub mod progress;
 mod prompt;
 pub mod record;
 pub mod reference;
+pub(crate) mod reuse;
 pub mod session;
 pub(crate) mod sharers;
 pub(crate) mod switching;

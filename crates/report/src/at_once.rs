@@ -25,9 +25,27 @@ const OF_GROUP: usize = 32;
 /// Part of the time in which two threads of a group must have wanted to run at once.
 const NOTABLE_PAIR: f64 = 0.1;
 
-/// Of groups of pairs of threads, with their events: the part of the time in which a pair could run
-/// in which any did, where that was too little for counts to tell what it costs.
-pub(crate) fn little(profile: &Profile, groups: &[&BTreeMap<(u32, u32), u64>]) -> Vec<Option<f64>> {
+/// How much the threads of a group ran at once.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct AtOncePart {
+    /// Of the time in which a pair of them could run, the part in which any did, 0 to 1.
+    pub part: f64,
+    /// Whether they could for long enough that it matters.
+    could: bool,
+}
+
+impl AtOncePart {
+    /// Whether it was too little for counts to tell what it costs.
+    pub(crate) fn is_little(&self) -> bool {
+        self.part < LITTLE && self.could
+    }
+}
+
+/// Of groups of pairs of threads, with their events, how much they ran at once.
+pub(crate) fn parts(
+    profile: &Profile,
+    groups: &[&BTreeMap<(u32, u32), u64>],
+) -> Vec<Option<AtOncePart>> {
     let strongest = |group: &&BTreeMap<(u32, u32), u64>| -> Vec<(u32, u32)> {
         let mut pairs: Vec<_> = group.iter().map(|(pair, events)| (*pair, *events)).collect();
         pairs.sort_by_key(|(_, events)| Reverse(*events));
@@ -42,12 +60,12 @@ pub(crate) fn little(profile: &Profile, groups: &[&BTreeMap<(u32, u32), u64>]) -
     };
     let together: BTreeMap<_, _> = all.into_iter().zip(found.pairs).collect();
     let together = &together;
-    let of_group = |group: Vec<(u32, u32)>| {
+    let of_group = |group: Vec<(u32, u32)>| -> Option<AtOncePart> {
         let of = |pick: fn(&Together) -> f64| group.iter().map(move |pair| pick(&together[pair]));
         // Of many threads on few processors, two run at the same time in turn.
         let (ran, most) = (of(|t| t.ran).sum::<f64>(), of(|t| t.wanted).fold(0.0, f64::max));
-        let part = (most > 0.0).then(|| (ran / most).clamp(0.0, 1.0));
-        part.filter(|part| *part < LITTLE && most >= NOTABLE_PAIR * found.seconds)
+        let part = (most > 0.0).then(|| (ran / most).clamp(0.0, 1.0))?;
+        Some(AtOncePart { part, could: most >= NOTABLE_PAIR * found.seconds })
     };
     groups.into_iter().map(of_group).collect()
 }

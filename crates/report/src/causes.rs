@@ -9,18 +9,24 @@
 mod advice;
 mod code;
 mod cost;
+mod expected;
 mod group;
+mod latent;
 mod memory;
 mod synchronization;
 mod words;
 
 pub use cost::Cost;
 pub(crate) use cost::share_words;
+pub use expected::Expected;
+pub(crate) use expected::memory_words;
+pub use latent::LatentSharing;
 pub use synchronization::Sync;
 pub(crate) use words::{thread_list, union};
 
-use crate::at_once;
+use crate::at_once::{self, AtOncePart};
 use crate::causes::cost::Costs;
+use crate::causes::expected::Native;
 use crate::causes::group::{Class, Group, Origins};
 use crate::causes::memory::Memory;
 use crate::layouts::Placement;
@@ -87,6 +93,14 @@ pub struct Cause {
     pub advice: String,
     /// What it costs: an estimate.
     pub cost: Cost,
+    /// Transfers to be expected when its threads run natively at once; `None` where it is not known
+    /// how often they come.
+    pub expected: Option<Expected>,
+    /// Part of its events that is memory traffic: no cache can have held the line since the write;
+    /// `None` where that is not known.
+    pub from_memory: Option<f64>,
+    /// What is to be said beside what it costs, as sentences; or empty.
+    pub remarks: String,
     /// All of it in sentences.
     pub text: String,
 }
@@ -144,6 +158,8 @@ pub struct Side {
 pub(crate) struct Causes {
     /// The weightiest first.
     pub list: Vec<Cause>,
+    /// False sharing that is not there, but would be elsewhere.
+    pub latent: Vec<LatentSharing>,
     /// Share of all RAW and WAW events that is synchronisation, 0 to 1; `None` where code is not
     /// known.
     pub synchronization: Option<f64>,
@@ -190,6 +206,8 @@ pub(crate) fn causes(profile: &Profile, placement: Option<&Placement>) -> Causes
         origins: &origins,
         memory: Memory::of(profile),
         costs: Costs::of(profile, placement, all),
+        native: Native::of(profile),
+        locks: groups.iter().filter(|group| is_lock(group.class)).map(|group| group.events).sum(),
         all,
     };
     let leads: Vec<bool> = telling
@@ -206,7 +224,8 @@ pub(crate) fn causes(profile: &Profile, placement: Option<&Placement>) -> Causes
     for (index, cause) in list.iter_mut().enumerate() {
         cause.id = format!("c{}", index + 1);
     }
-    Causes { list, synchronization: Some(synchronization) }
+    let latent = latent::found(profile, &telling.native, &telling.memory, &telling.costs);
+    Causes { list, latent, synchronization: Some(synchronization) }
 }
 
 /// Makes findings of groups.
@@ -215,8 +234,15 @@ struct Telling<'a> {
     origins: &'a Origins,
     memory: Memory<'a>,
     costs: Costs,
+    native: Native<'a>,
+    /// Events of locks.
+    locks: u64,
     /// Events of the run.
     all: u64,
+}
+
+fn is_lock(class: Class) -> bool {
+    matches!(class, Class::Sync(Sync::Mutex | Sync::RwLock | Sync::SpinLock))
 }
 
 impl Telling<'_> {
@@ -224,10 +250,13 @@ impl Telling<'_> {
     fn causes(&self, groups: &[Group]) -> Vec<Option<Cause>> {
         let told: Vec<&Group> = groups.iter().filter(|group| self.is_listed(group)).collect();
         let pairs: Vec<_> = told.iter().map(|group| &group.pairs).collect();
-        let mut at_once = at_once::little(self.profile, &pairs).into_iter();
+        let mut at_once = at_once::parts(self.profile, &pairs).into_iter();
         let cause = |group: &Group| {
             let at_once = self.is_listed(group).then(|| at_once.next())??;
-            self.is_enough(group, at_once).then(|| self.finding(group, at_once))
+            let expected = self.expected(group, at_once.map(|at_once| at_once.part));
+            let little = at_once.filter(AtOncePart::is_little).map(|at_once| at_once.part);
+            let enough = self.is_enough(group, little, expected.as_ref());
+            enough.then(|| self.finding(group, little, expected))
         };
         groups.iter().map(cause).collect()
     }
@@ -243,25 +272,49 @@ impl Telling<'_> {
     fn is_listed(&self, group: &Group) -> bool {
         let seen = !self.is_sampled() || group.hits >= MIN_HITS;
         let told = group.class != Class::Unknown;
-        group.events >= MIN_EVENTS_APART && seen && told && self.share(group) >= LISTED
+        let much = group.events >= MIN_EVENTS_APART && self.share(group) >= LISTED;
+        seen && told && (much || self.native.is_known(group))
+    }
+
+    /// What to expect when the group's threads run natively at once. Where a lock keeps them apart,
+    /// its line moves at least about as often as theirs.
+    fn expected(&self, group: &Group, at_once: Option<f64>) -> Option<Expected> {
+        let locked = self.locks.saturating_mul(2) >= group.events;
+        self.native.expected(group, &self.costs.prices(), at_once, locked)
     }
 
     /// Whether there are enough events, `apart` being how little its threads ran at the same time.
-    fn is_enough(&self, group: &Group, apart: Option<f64>) -> bool {
+    fn is_enough(&self, group: &Group, apart: Option<f64>, expected: Option<&Expected>) -> bool {
+        if expected.is_some_and(|expected| expected.events >= MIN_EVENTS as f64) {
+            return true;
+        }
         let in_turns = !self.is_sampled() && apart.is_some() && group.class == Class::False;
         let least = MIN_EVENTS_APART as f64 + MIN_RATE_APART * self.profile.meta.wall_seconds;
         let notable = group.events as f64 >= least && self.share(group) >= NOTABLE_OTHER;
         group.events >= MIN_EVENTS || in_turns && notable
     }
 
-    fn finding(&self, group: &Group, at_once: Option<f64>) -> Cause {
+    fn finding(&self, group: &Group, at_once: Option<f64>, expected: Option<Expected>) -> Cause {
         let seen = Seen {
             hits: self.is_sampled().then_some(group.hits),
             share: self.share(group),
             at_once,
+            expected,
+            from_memory: self.native.from_memory(group),
         };
         finding(group, seen, self.origins, &self.memory, &self.costs)
     }
+}
+
+fn remarks(
+    events: u64,
+    expected: Option<&Expected>,
+    from_memory: Option<f64>,
+    cost: &Cost,
+) -> String {
+    let expected = expected.map_or(String::new(), |expected| expected.words(events));
+    let said = [expected, memory_words(from_memory), cost.caveat()];
+    said.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// Sampled paths of calls of each site, the commonest first.
@@ -284,11 +337,31 @@ struct Seen {
     /// Of all events.
     share: f64,
     at_once: Option<f64>,
+    expected: Option<Expected>,
+    from_memory: Option<f64>,
+}
+
+impl Seen {
+    /// What a group costs. What is expected to happen at once says more than that it hardly did.
+    fn cost(&self, kind: CauseKind, group: &Group, costs: &Costs) -> Cost {
+        let least = if kind == CauseKind::FalseSharing { NOTABLE_FALSE } else { NOTABLE_OTHER };
+        let enough_share = self.share >= least;
+        let lines = group.events as f64 * self.from_memory.unwrap_or(0.0);
+        let moved = group.events - lines as u64;
+        let cost = match &self.expected {
+            Some(expected) => costs.of_waiting(expected, enough_share),
+            None => costs.of_events(moved, self.hits, enough_share),
+        };
+        let at_once = self.at_once.filter(|_| self.expected.is_none());
+        let cost = cost.leaving_out(left_out(kind, group), at_once, self.share >= NOTABLE_FALSE);
+        let memory_share = self.from_memory.and_then(|_| costs.of_memory(lines));
+        Cost { memory_share, ..cost }
+    }
 }
 
 fn finding(
     group: &Group,
-    Seen { hits, share, at_once }: Seen,
+    seen: Seen,
     origins: &Origins,
     memory: &Memory<'_>,
     costs: &Costs,
@@ -299,22 +372,22 @@ fn finding(
     let title = words::title(kind, group, &object, &sides);
     let evidence = words::evidence(&sides, &object);
     let advice = advice::advice(kind, group, origins, memory);
-    let least = if kind == CauseKind::FalseSharing { NOTABLE_FALSE } else { NOTABLE_OTHER };
-    let cost = costs.of_events(group.events, hits, share >= least);
-    let cost = cost.leaving_out(left_out(kind, group), at_once, share >= NOTABLE_FALSE);
+    // On data that is handed on, visits follow each other.
+    let expected = seen.expected.filter(|_| kind != CauseKind::Transferred);
+    let seen = Seen { expected, ..seen };
+    let cost = seen.cost(kind, group, costs);
+    let Seen { hits, share, from_memory, .. } = seen;
     let lines = match group.lines.len() {
         0 => String::new(),
         1 => ", one line".into(),
         n => format!(", {} lines", grouped(n as u64)),
     };
+    let remarks = remarks(group.events, expected.as_ref(), from_memory, &cost);
+    let space = if remarks.is_empty() { "" } else { " " };
     let text = format!(
-        "{title}: {} of the transfers{lines}; {}. {evidence}. {}{advice}",
+        "{title}: {} of the transfers{lines}; {}. {evidence}. {remarks}{space}{advice}",
         share_words(share),
-        cost.words(),
-        match cost.caveat() {
-            none if none.is_empty() => none,
-            caveat => caveat + " ",
-        }
+        cost.words()
     );
     Cause {
         id: String::new(),
@@ -336,6 +409,9 @@ fn finding(
         evidence,
         advice,
         cost,
+        expected,
+        from_memory,
+        remarks,
         text,
     }
 }

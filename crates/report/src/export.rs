@@ -14,6 +14,7 @@ mod json;
 mod npy;
 mod numalize;
 mod pages;
+mod reuse;
 mod tables;
 
 pub use flows::flow_parquet;

@@ -6,7 +6,7 @@
 //! `layouts` adds placements, `text` and `page` show it.
 
 use crate::at_once::AtOnce;
-use crate::causes::{self, Cause};
+use crate::causes::{self, Cause, LatentSharing};
 use crate::changes::Changes;
 use crate::code::{self, Code};
 use crate::describe;
@@ -35,7 +35,8 @@ use types::CommMatrix;
 /// `evidence`; the sharing of inferred events is not known instead of true. 5: rates for each
 /// second are for the program's own time, and `talk.events_per_second` is `null` where that is not
 /// known; phases are parts of the program's progress. 6: `causes` instead of `advice`. 7: `memory`.
-pub const FINDINGS_VERSION: u32 = 7;
+/// 8: `causes.cost` rests on what is expected natively, where that is known; `latent`.
+pub const FINDINGS_VERSION: u32 = 8;
 
 /// Least number of objects that are listed, if there are as many.
 const OBJECTS_LISTED: usize = 16;
@@ -61,6 +62,9 @@ pub struct Findings {
     /// What causes the transfers and what to change, weightiest first; the verdict tells the first
     /// ones, too.
     pub causes: Vec<Cause>,
+    /// False sharing that is not there, but would be with longer lines, or if memory began
+    /// elsewhere; the dearest first.
+    pub latent: Vec<LatentSharing>,
     /// Share of all RAW and WAW events that is synchronisation rather than data, 0 to 1; `None`
     /// where the code is not known.
     pub synchronization: Option<f64>,
@@ -288,6 +292,7 @@ impl Findings {
             communication_text: describe::sentences(&communication, threads.len(), &progress),
             communication,
             causes: causes.list,
+            latent: causes.latent,
             synchronization: causes.synchronization,
             objects: objects::objects(profile, max_lines.max(OBJECTS_LISTED)),
             memory: None,

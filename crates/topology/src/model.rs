@@ -287,6 +287,24 @@ impl Topology {
         if line > 0 { line } else { 64 }
     }
 
+    /// Bytes of the innermost data cache, of the largest one that belongs to one core, and of all
+    /// caches of the outermost level together; zeros where sizes are not known.
+    pub fn cache_levels(&self) -> [u64; 3] {
+        let level = |o: &Object| match o.kind {
+            ObjectKind::Cache(level) if o.cache_bytes > 0 => Some(level),
+            _ => None,
+        };
+        let core_pus =
+            self.objects.iter().find(|o| o.kind == ObjectKind::Core).map_or(1, |o| o.pus);
+        let caches = || self.objects.iter().filter_map(|o| level(o).map(|level| (level, o)));
+        let innermost = caches().min_by_key(|(level, _)| *level).map_or(0, |(_, o)| o.cache_bytes);
+        let private = caches().filter(|(_, o)| o.pus <= core_pus).map(|(_, o)| o.cache_bytes).max();
+        let outermost = caches().map(|(level, _)| level).max();
+        let of_outermost = caches().filter(|(level, _)| Some(*level) == outermost);
+        let all = of_outermost.map(|(_, o)| o.cache_bytes).fold(0, u64::saturating_add);
+        [innermost, private.unwrap_or(innermost), all]
+    }
+
     /// One line for people: `AMD EPYC, 2 packages, 16 cores, 32 PUs`.
     pub fn describe(&self) -> String {
         let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });

@@ -57,6 +57,36 @@ pub mod kind {
     pub const LATE: u8 = 16;
 }
 
+/// How long after the write an event came, by what caches hold
+/// ([`Header::gap_limits`](crate::session::Header::gap_limits): innermost, private, outermost),
+/// from [`gap::SHIFT`] on in [`Event::kind`]; 0 = not known.
+///
+/// It is told by what the threads' slow paths have fetched since the writer was last seen to write:
+/// blocks that they came to for the first time since another thread had them. What threads access
+/// by grants alone is not in it, so the true distance is at least as long.
+pub mod gap {
+    /// Where it begins in the byte.
+    pub const SHIFT: u32 = 5;
+    /// Within what the writer's innermost cache holds.
+    pub const INNERMOST: u8 = 1;
+    /// Within what the writer's private caches hold.
+    pub const PRIVATE: u8 = 2;
+    /// Within what the largest shared cache holds, by the blocks of all threads.
+    pub const SHARED: u8 = 3;
+    /// Beyond all caches.
+    pub const BEYOND: u8 = 4;
+    /// Not an event: the thread came back to the line. `own_bytes` sums the instructions that it
+    /// had executed since a random moment, and `other` is the thread itself.
+    pub const RETURNED: u8 = 6;
+    /// The same, but it had not come back by the end of the observation.
+    pub const AWAY: u8 = 7;
+    /// log2 of the bytes that limits and amounts count.
+    pub const UNIT_SHIFT: u32 = 14;
+    /// Bits of a line's stamp that say how much its writer had fetched; above them stands what all
+    /// threads had.
+    pub const OWN_BITS: u32 = 12;
+}
+
 /// Start of each chunk.
 #[repr(C)]
 pub struct ChunkHead {
@@ -96,7 +126,7 @@ pub struct Event {
     pub other_site: u32,
     /// Logical id of the other thread.
     pub other: u16,
-    /// One of [`kind`].
+    /// One of [`kind`], with one of [`gap`].
     pub kind: u8,
     /// Unused.
     pub _pad: u8,

@@ -40,8 +40,9 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 /// 2: segments, modes, sites, cells and events by time slice, trace; 3: store of translated code;
 /// 4: tallies; 5: which threads wait in system calls; 6: windows;
 /// 7: checks in tallies, tracked blocks, memory shared by processes, objects; 8: call paths, zones,
-/// mapped files; 9: pages; 10: light code between windows; 11: first writes of unknown blocks.
-pub const VERSION: u32 = 11;
+/// mapped files; 9: pages; 10: light code between windows; 11: first writes of unknown blocks;
+/// 12: limits of gaps, returns.
+pub const VERSION: u32 = 12;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
 /// Added where otherwise an odd number of variables would be taken out again: see
@@ -268,8 +269,7 @@ pub struct Header {
     pub trace_tail: AtomicU64,
 
     // Limits reached, counted rather than fatal.
-    /// Events whose line was given up because there were too many lines (kept by code site). Summed
-    /// by the recorder.
+    /// Events whose line was given up (kept by code site), summed by the recorder.
     pub events_without_line: AtomicU64,
     /// Events of the matrices that are missing from the table of lines and sites.
     pub events_without_site: AtomicU64,
@@ -373,9 +373,10 @@ pub struct Header {
     pub pages: AtomicU32,
     /// Records of the past of pages given out.
     pub past: AtomicU64,
-    /// Accesses that are counted for no page, because another page has the place or no record was
-    /// left.
+    /// Accesses counted for no page: another page has the place, or no record was left.
     pub page_accesses_lost: AtomicU64,
+    /// What caches hold, written by the recorder: see [`gap`](crate::detail::gap).
+    pub gap_limits: [AtomicU32; 3],
 }
 
 /// Most deaths that are noted.

@@ -52,6 +52,9 @@ export type Cause = {
   evidence: string;
   advice: string;
   cost: Cost;
+  expected: Expected | null;
+  from_memory: number | null;
+  remarks: string;
   text: string;
 };
 export type CauseKind = "false_sharing" | "contended" | "one_writer" | "transferred" | "synchronization";
@@ -99,6 +102,8 @@ export type Cost = {
   cpu_share: number | null;
   low: number | null;
   high: number | null;
+  gain: [number, number, number] | null;
+  memory_share: number | null;
   worth: boolean;
   not_known: boolean;
   at_once: number | null;
@@ -161,6 +166,13 @@ export type EvidenceShare = {
   events: number;
   hits: number;
 };
+export type Expected = {
+  events: number;
+  low: number;
+  high: number;
+  in_turns: boolean;
+  may_exclude: boolean;
+};
 export type Expensive = "switches" | "reading";
 export type Findings = {
   version: number;
@@ -171,6 +183,7 @@ export type Findings = {
   communication: Communication;
   communication_text: Array<string>;
   causes: Array<Cause>;
+  latent: Array<LatentSharing>;
   synchronization: number | null;
   objects: Objects | null;
   memory: MemoryUse | null;
@@ -238,6 +251,18 @@ export type HotObject = {
 export type Judgement = {
   suited: Suited;
   why: string;
+};
+export type LatentSharing = {
+  object: string;
+  object_row: number;
+  line_bytes: number;
+  later: number;
+  threads: Array<number>;
+  lines: number;
+  transfers: number;
+  returns: number;
+  cost: Cost;
+  text: string;
 };
 export type Layer = {
   kind: CommKind;

@@ -23,6 +23,15 @@ export function causes(data: Data, store: Store): HTMLElement | null {
   return section
 }
 
+/** False sharing that is not there, but would be on other machines, or if memory began elsewhere. */
+export function latent(data: Data): HTMLElement | null {
+  const list = data.findings.latent
+  if (list.length === 0) return null
+  const section = card('Would appear elsewhere', 'latent')
+  section.append(el('ul', {}, ...list.map((one) => el('li', {}, one.text))))
+  return section
+}
+
 function entry(data: Data, cause: Cause, open: boolean, store: Store): HTMLElement {
   const { text, badge } = KINDS[cause.kind]
   const summary = el(
@@ -33,10 +42,7 @@ function entry(data: Data, cause: Cause, open: boolean, store: Store): HTMLEleme
     el('b', {}, cause.title),
     ` ${percent(cause.share)} of the transfers; ${costs(cause.cost)}`,
   )
-  const parts: Node[] = [
-    el('p', {}, `${cause.evidence}.${caveat(cause.cost)}`),
-    el('p', { class: 'change' }, cause.advice),
-  ]
+  const parts: Node[] = [el('p', {}, `${cause.evidence}. ${cause.remarks}`), el('p', { class: 'change' }, cause.advice)]
   const rank = data.findings.objects?.list.findIndex((object) => object.row === cause.object_row) ?? -1
   if (rank >= 0) {
     const button = el('button', { type: 'button', class: 'chip' }, 'Show its bytes')
@@ -60,13 +66,6 @@ export function costs({ cpu_share, low, high, worth, not_known, without }: Cost)
       : `, an estimate${apart}`
   const hardly = worth || not_known ? '' : without ? ': alone hardly worth a change' : ': hardly worth a change'
   return `about ${percent(cpu_share)} of the processor time${range}${hardly}`
-}
-
-/** That threads hardly ran at the same time, where they did. */
-function caveat({ at_once, not_known, without }: Cost): string {
-  if (at_once === null) return not_known ? ` What it costs with ${without} is not known.` : ''
-  const more = not_known ? 'what it costs when they do is not known' : 'it may cost more when they do'
-  return ` Its threads ran at the same time for ${percent(at_once)} of the time in which two of them could: ${more}.`
 }
 
 function sides(list: Side[]): HTMLElement {

@@ -10,6 +10,7 @@ use benches::statistics::{Spread, spread};
 use clap::{Parser, ValueEnum};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 use std::time::Duration;
 use test_support::findings::judge::{advised, causes, judge};
 use test_support::findings::{Judged, PROGRAMS, Program};
@@ -32,6 +33,12 @@ struct Options {
     /// Work of the recorded runs, as a part of that of the native ones
     #[arg(long, default_value_t = 0.5)]
     part: f64,
+    /// Recordings of each program as it is; in how many of them the flaw is found
+    #[arg(long, default_value_t = 1)]
+    recordings: usize,
+    /// Also as many recordings beside so many busy processes; 0: none
+    #[arg(long, default_value_t = 0)]
+    load: usize,
     /// Also print what the report says
     #[arg(long)]
     said: bool,
@@ -64,6 +71,34 @@ struct Row {
     /// What is advised of the program as it is, if nothing should be, and once it is fixed.
     too_much: Vec<String>,
     gain: Option<Gain>,
+    /// What the report says that the fix gives, how many times as fast: likely, least and most.
+    predicted: Option<[f64; 3]>,
+    /// In how many recordings the flaw was found, or something was said where nothing should be:
+    /// with nothing beside them, and with other load.
+    found: Vec<(usize, usize)>,
+}
+
+/// Processes that take processor time until this is dropped.
+struct Load(Vec<Child>);
+
+impl Load {
+    fn new(count: usize) -> anyhow::Result<Self> {
+        let mut load = Self(Vec::new());
+        for _ in 0..count {
+            load.0.push(Command::new("sh").args(["-c", "while :; do :; done"]).spawn()?);
+        }
+        Ok(load)
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // It can only be gone already.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
 }
 
 /// How many times as long the program takes before it is fixed.
@@ -83,7 +118,7 @@ fn main() -> anyhow::Result<()> {
         options.pairs,
         "program"
     );
-    let (mut rows, mut missed) = (0, Vec::new());
+    let (mut rows, mut missed, mut near) = (0, Vec::new(), (0, 0));
     for program in PROGRAMS {
         let name = program.name();
         if !options.programs.is_empty() && !options.programs.iter().any(|wanted| wanted == name) {
@@ -93,6 +128,9 @@ fn main() -> anyhow::Result<()> {
         match one(program, &options, &threadtalk, &scratch) {
             Ok(Ok(row)) => {
                 row.print(name, options.said);
+                if let Some(is_near) = row.is_predicted() {
+                    near = (near.0 + usize::from(is_near), near.1 + 1);
+                }
                 missed.extend((!row.is_right()).then_some(name));
             }
             Ok(Err(reason)) => println!("{name:<20} left out: {reason}"),
@@ -103,7 +141,8 @@ fn main() -> anyhow::Result<()> {
         }
     }
     ensure!(rows > 0, "no program of that name");
-    println!("\n{} of {rows} as they should be; not: {}", rows - missed.len(), missed.join(" "));
+    println!("\n{} of {} gains predicted within a factor of {NEAR}", near.0, near.1);
+    println!("{} of {rows} as they should be; not: {}", rows - missed.len(), missed.join(" "));
     ensure!(!options.check || missed.is_empty(), "{} programs are not told right", missed.len());
     Ok(())
 }
@@ -143,6 +182,14 @@ fn one(
             judged = judge(&before);
         }
     }
+    let predicted = judged.as_ref().and_then(|judged| predicted(judged, &before));
+    let found = found_in(options, || {
+        let causes = report(&broken, options.part)?;
+        Ok(match judge(&causes) {
+            Some(judged) => judged.rank.is_some() && judged.object && judged.worth,
+            None => !advised(&causes).is_empty(),
+        })
+    })?;
     let mut too_much = if program.expected.is_none() { advised(&before) } else { Vec::new() };
     if let Some(fixed) = &fixed {
         too_much.extend(advised(&report(fixed, part)?));
@@ -151,11 +198,39 @@ fn one(
         Some(fixed) if options.pairs > 0 => Some(gain(program, &broken, fixed, options.pairs)?),
         _ => None,
     };
-    Ok(Ok(Row { judged, too_much, gain }))
+    Ok(Ok(Row { judged, too_much, gain, predicted, found }))
+}
+
+/// In how many recordings something is said: with nothing beside them, and with other load.
+fn found_in(
+    options: &Options,
+    says: impl Fn() -> anyhow::Result<bool>,
+) -> anyhow::Result<Vec<(usize, usize)>> {
+    let mut found = Vec::new();
+    for (load, wanted) in [(0, options.recordings > 1), (options.load, options.load > 0)] {
+        if wanted {
+            let _busy = Load::new(load)?;
+            let mut times = 0;
+            for _ in 0..options.recordings {
+                times += usize::from(says()?);
+            }
+            found.push((times, options.recordings));
+        }
+    }
+    Ok(found)
+}
+
+/// What the report says that mending the flaw gives.
+fn predicted(judged: &Judged, causes: &[Value]) -> Option<[f64; 3]> {
+    let gain = &causes.get(judged.rank?.checked_sub(1)?)?["cost"]["gain"];
+    let at = |index: usize| gain[index].as_f64();
+    Some([at(0)?, at(1)?, at(2)?])
 }
 
 /// How often the recorded work is doubled while the right object is not named.
 const DOUBLINGS: u32 = 2;
+/// Factor within which a predicted gain shall be.
+const NEAR: f64 = 1.5;
 /// Most time for a recording.
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -188,6 +263,12 @@ impl Row {
         self.judged.as_ref().is_none_or(Judged::is_right) && self.too_much.is_empty()
     }
 
+    /// Whether the predicted gain is near the measured one; `None` where one of them is missing.
+    fn is_predicted(&self) -> Option<bool> {
+        let ratio = self.predicted?[0] / self.gain.as_ref()?.cpu.median;
+        Some((1.0 / NEAR..=NEAR).contains(&ratio))
+    }
+
     fn print(&self, name: &str, said: bool) {
         let yes = |is: bool| if is { "yes" } else { "NO" };
         match &self.judged {
@@ -206,6 +287,12 @@ impl Row {
         print!("  {after:<5}");
         if let Some(gain) = &self.gain {
             print!("       {}  {}", words(&gain.cpu), words(&gain.wall));
+        }
+        if let Some([likely, least, most]) = self.predicted {
+            print!("  predicted {likely:.2} ({least:.2}-{most:.2})");
+        }
+        for (times, of) in &self.found {
+            print!("  found {times}/{of}");
         }
         println!();
         let wrong = self.judged.as_ref().filter(|judged| said || !judged.is_right());

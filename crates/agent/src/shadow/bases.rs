@@ -1,6 +1,6 @@
 //! Where the parts of the shadow lie, as `slow/shadow.h` has it.
 
-use crate::layouts::{MAX_BANKS, tt_last_sites, tt_written};
+use crate::layouts::{MAX_BANKS, tt_last_sites, tt_stamps, tt_written};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Of each bank.
@@ -21,4 +21,10 @@ pub fn written() -> u64 {
 pub fn last_sites() -> u64 {
     // SAFETY: written only before any slow path runs.
     unsafe { tt_last_sites }
+}
+
+/// Address of the stamps of lines; 0 = none.
+pub fn stamps() -> u64 {
+    // SAFETY: written only before any slow path runs.
+    unsafe { tt_stamps }
 }

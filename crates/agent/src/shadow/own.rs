@@ -1,6 +1,6 @@
 //! Which memory is the agent's, and has no shadow.
 
-use super::{ADDRESS_SPACE, bank_bytes, banks, base_of, last_sites, space_of, written};
+use super::{ADDRESS_SPACE, bank_bytes, banks, base_of, last_sites, space_of, stamps, written};
 use crate::{grants, session, shared, tracked, windows};
 use engine::options::LINE_SHIFT;
 
@@ -16,6 +16,7 @@ pub fn is_own(address: u64) -> bool {
         || banks().any(shadow)
         || common(written())
         || common(last_sites())
+        || common(stamps())
         || tracked::contains(address)
         || shared::contains(address)
 }

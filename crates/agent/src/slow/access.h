@@ -16,6 +16,7 @@ enum { FIGHT = 4, CALM = 1, FILLING = 2 };
 
 static inline struct meeting meet(u64 word, u64 start, u64 end) {
     struct meeting m = {.bytes = ~*written_in_line(start), .site = *last_site(start) & SITE};
+    m.gap = gap_since(*stamp_of(start), word >> WRITER_SHIFT);
     m.unseen = (word & BEGAN_UNSEEN) != 0;
     m.overlap = (m.bytes & bytes_in_line(start, end)) != 0;
     for (u64 a = (start | (LINE - 1)) + 1; a < end; a += LINE)
@@ -114,6 +115,7 @@ static inline void read_in_one_step(struct thread *t, u64 start, u64 end, u32 si
             settle(start, offered);
             share(t, t->bank, word, start);
             share_late(t->bank, word, start);
+            note_fetched(t);
             if (event)
                 count_with_writer(t, RAW, writer - 1, start, end, site, &m, is_late(t, start));
             else if (!writer)
@@ -126,6 +128,7 @@ static inline void read_in_one_step(struct thread *t, u64 start, u64 end, u32 si
 // Reads bytes `start` to `end` of one block.
 static void read_part(struct thread *t, u64 start, u64 end, u32 site) {
     u64 place = place_of(start);
+    note_return(t, start);
     if (passes_at(t, place, start) || *grant_of(t, start) & READ)
         return;
     if (place != NOT_SHARED) {
@@ -177,7 +180,7 @@ static inline u32 heat_after(u32 last, enum coming coming, int was_whole) {
 
 // Notes which bytes of the thread's block have been written since it was taken, and from where;
 // whether that is all of them now. Under the lock.
-static inline int note_written(u64 start, u64 end, enum coming coming, u32 site) {
+static inline int note_written(const struct thread *t, u64 start, u64 end, enum coming coming, u32 site) {
     u64 added = 0, block = 1ull << tt_block_shift, first = start & ~(block - 1);
     int was_whole = coming == TOOK_OVER && is_whole(first, first + block);
     if (coming != STAYED) {
@@ -192,6 +195,7 @@ static inline int note_written(u64 start, u64 end, enum coming coming, u32 site)
     u32 *last = last_site(start);
     if (added)
         *last = site | heat_after(*last, coming, was_whole) | LOCKED;
+    *stamp_of(start) = stamp_now(t);
     return is_whole(first, first + block);
 }
 
@@ -304,7 +308,7 @@ static inline int add_bytes(struct thread *t, u64 start, u64 end, u32 site) {
         return 0;
     u32 *lock = lock_block(t, start);
     int own = look(grant_of(t, start)) & OWN;
-    if (own && note_written(start, end, STAYED, site))
+    if (own && note_written(t, start, end, STAYED, site))
         grant_own(t, start, 1);
     unlock_block(t, lock);
     return own;
@@ -315,6 +319,7 @@ static inline int add_bytes(struct thread *t, u64 start, u64 end, u32 site) {
 // both need. That is for a single bank, whose word says whether the thread has read the block.
 static void write_part(struct thread *t, u64 start, u64 end, u32 site, const struct reading *read) {
     u64 place = place_of(start);
+    note_return(t, start);
     if (passes_at(t, place, start) || is_granted(t, start, end))
         return;
     if (place != NOT_SHARED) {
@@ -346,7 +351,9 @@ static void write_part(struct thread *t, u64 start, u64 end, u32 site, const str
             seen = meet(word, read->start, read->end);
         if (from_other)
             m = meet(word, start, end);
-        whole = note_written(start, end, from_other ? TOOK_OVER : taken ? CAME_BACK : STAYED, site);
+        if (taken)
+            note_fetched(t);
+        whole = note_written(t, start, end, from_other ? TOOK_OVER : taken ? CAME_BACK : STAYED, site);
     }
     if (!taken || whole)
         grant_own(t, start, whole);

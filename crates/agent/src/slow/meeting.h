@@ -4,13 +4,15 @@
 // several processes share.
 #ifndef TT_MEETING_H
 #define TT_MEETING_H
-#include "events.h"
+#include "gaps.h"
+#include "returns.h"
 
 // What the last writer of a block has done to it since it took the block, as an access meets it.
 struct meeting {
     u64 bytes; // written by it in the access's first line
     u32 site;
     int overlap; // whether the access touches any byte that it has written
+    u32 gap;     // how long ago it wrote: one of GAP_…, or 0
     int unseen;  // whether it may have written others before this window
 };
 
@@ -35,11 +37,13 @@ static inline void count_with_writer(struct thread *t, unsigned kind, u64 writer
     count_cell(t, kind, writer);
     count_for_path(t, site);
     struct key key = {start & ~(LINE - 1), (u64)m->site << OTHER_SITE_SHIFT | site,
-                      (u64)group_at(start) << OBJECT_SHIFT | (u64)kind << KIND_SHIFT | writer};
-    if (late)
+                      (u64)group_at(start) << OBJECT_SHIFT | (u64)(kind | m->gap << GAP_SHIFT) << KIND_SHIFT | writer};
+    if (late) {
         count_without_line(t, key);
-    else
-        count_event(t, key, bytes_in_line(start, end), m->bytes);
+        return;
+    }
+    count_event(t, key, bytes_in_line(start, end), m->bytes);
+    choose_probes(t, key.line);
 }
 
 #endif

@@ -58,6 +58,7 @@ SHARED u64 tt_reach[MAX_BANKS];                   // bits of an address that cou
 SHARED u64 tt_banks;                              // banks in use
 SHARED u64 tt_written;                            // address of the bits of line 0
 SHARED u64 tt_last_sites;                         // address of the site of line or block 0
+SHARED u64 tt_stamps;                             // address of the stamp of line or block 0
 SHARED u32 tt_slot_owner[MAX_BANKS][SLOT_PLACES]; // logical id of the thread in each slot
 SHARED u8 tt_bank_of[IDS];                        // bank of each logical id
 SHARED u8 tt_forbidden;           // calls that a filter of the program's does not allow: see wait.h
@@ -84,6 +85,11 @@ static inline u64 bytes_in_line(u64 address, u64 end) {
     u64 line_end = (address | (LINE - 1)) + 1;
     u64 count = (end < line_end ? end : line_end) - address;
     return (~0ull >> (LINE - count)) << first;
+}
+
+static inline u32 *stamp_of(u64 address) {
+    u64 shift = tt_block_shift > LINE_SHIFT ? tt_block_shift : LINE_SHIFT;
+    return (u32 *)(tt_stamps + ((address >> shift) << 2));
 }
 
 // The memory will be changed, or looked at, soon: all that a slow path needs comes from other

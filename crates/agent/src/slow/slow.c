@@ -45,5 +45,7 @@ u64 tt_slow_access(struct thread *t, u64 address, const struct descriptor *d) {
         tt_matrix_access(t, address, d);
     else
         access_members(t, address, d);
+    if (__builtin_expect(t->rearm != 0, 0))
+        take_again(t);
     return has_chosen(t);
 }

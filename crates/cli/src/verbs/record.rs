@@ -250,6 +250,7 @@ pub fn record_here(
     // A machine that hwloc and /sys say nothing about can still be recorded on.
     let machine = Machine::here(options.code_cache);
     options.block_bytes = block.unwrap_or(machine.line_bytes);
+    options.caches = machine.caches;
     let setting = |name| std::env::var(name).ok().and_then(|value| value.parse::<u32>().ok());
     options.disable = setting("THREADTALK_DISABLE").unwrap_or(0);
     options.cache_kib = setting("THREADTALK_CACHE_KIB").unwrap_or(0);

@@ -158,6 +158,7 @@ fn save_older(path: &Path, version: u32, profile: &Profile) {
 /// Versions before 6 had none.
 fn forget_blocks(profile: &mut Profile) {
     (profile.blocks, profile.fields, profile.pages) = Default::default();
+    profile.reuse = Default::default();
     for object in &mut profile.objects {
         (object.element, object.stride) = Default::default();
     }
@@ -380,12 +381,12 @@ fn missing_parts_are_named() {
 fn a_newer_schema_is_refused_politely() {
     let (_folder, path) = saved();
     edit_meta(&path, |meta| {
-        *meta = serde_json::json!({"schema_version": 9, "tool": "threadtalk 3.0.0"});
+        *meta = serde_json::json!({"schema_version": 10, "tool": "threadtalk 3.0.0"});
     });
     assert_eq!(
         load_error(&path),
-        "app.tt was written by threadtalk 3.0.0 in schema 9, and this version of threadtalk \
-         reads up to schema 8; update threadtalk to read it"
+        "app.tt was written by threadtalk 3.0.0 in schema 10, and this version of threadtalk \
+         reads up to schema 9; update threadtalk to read it"
     );
 }
 

@@ -8,11 +8,11 @@
 
 use crate::error::RecorderError;
 use crate::session::Session;
-use profile::{CommRow, EventRow};
+use profile::{CommRow, EventRow, Gap, GapRow, ReturnRow, ReuseTables};
 use std::mem::offset_of;
 use types::{CommKind, Evidence, Sharing, ThreadId};
 use wire::detail::{
-    CELLS, CHUNK_BYTES, Cell, ChunkHead, EVENTS, Event, HEAD_BYTES, holds, kind as code,
+    CELLS, CHUNK_BYTES, Cell, ChunkHead, EVENTS, Event, HEAD_BYTES, gap, holds, kind as code,
 };
 use wire::windows::TRACKED_OF;
 
@@ -35,6 +35,9 @@ pub struct Counts {
     pub damaged: u64,
     /// Events with threads of other processes, in any order.
     pub between: Between,
+    /// How long after writes events came, and how soon threads came back, in any order; lines and
+    /// objects are those of the session.
+    pub reuse: ReuseTables,
 }
 
 /// Events of a process's threads with threads of other processes, which stand in the rows by their
@@ -121,6 +124,23 @@ pub fn sum_events(rows: &mut Vec<EventRow>) {
     });
 }
 
+/// The kind of an event without its gap, and the gap.
+fn gap_of(kind: u8) -> (u8, u8) {
+    (kind & ((1 << gap::SHIFT) - 1), kind >> gap::SHIFT)
+}
+
+fn gap_row(event: &EventRow, gap: u8) -> GapRow {
+    let EventRow { line, object, from, to, count, .. } = *event;
+    let gap = match gap {
+        gap::INNERMOST => Gap::Innermost,
+        gap::PRIVATE => Gap::Private,
+        gap::SHARED => Gap::Shared,
+        gap::BEYOND => Gap::Beyond,
+        _ => Gap::Unknown,
+    };
+    GapRow { line, object, from, to, gap, count }
+}
+
 struct Reading {
     counts: Counts,
     threads: usize,
@@ -171,7 +191,12 @@ impl Reading {
     fn event(&mut self, owner: u32, entry: &[u8]) {
         let count = u64_at(entry, offset_of!(Event, count));
         let other = u16_at(entry, offset_of!(Event, other));
-        let Some(pair) = self.pair(owner, other, entry[offset_of!(Event, kind)], count) else {
+        let (kind, gap) = gap_of(entry[offset_of!(Event, kind)]);
+        if gap == gap::RETURNED || gap == gap::AWAY {
+            self.returns(owner, entry, gap, count);
+            return;
+        }
+        let Some(pair) = self.pair(owner, other, kind, count) else {
             return;
         };
         let own = (
@@ -202,8 +227,25 @@ impl Reading {
         };
         match pair.is_between {
             true => self.counts.between.events.push((row, pair.side())),
-            false => self.counts.events.push(row),
+            false => {
+                self.counts.reuse.gaps.push(gap_row(&row, gap));
+                self.counts.events.push(row);
+            }
         }
+    }
+
+    /// How soon a thread came back to a line. Where the line was given up, nothing is known.
+    fn returns(&mut self, owner: u32, entry: &[u8], gap: u8, count: u64) {
+        let line = u64_at(entry, offset_of!(Event, line));
+        if line == 0 || count == 0 || owner as usize >= self.threads {
+            return;
+        }
+        let instructions = u64_at(entry, offset_of!(Event, own_bytes));
+        let none = ReturnRow { line, thread: ThreadId(owner), ..ReturnRow::NONE };
+        self.counts.reuse.returns.push(match gap {
+            gap::RETURNED => ReturnRow { returns: count, instructions, ..none },
+            _ => ReturnRow { away: count, away_instructions: instructions, ..none },
+        });
     }
 
     /// Who did what to whom; `None` for what was not counted yet and for nonsense.

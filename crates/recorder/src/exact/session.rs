@@ -15,7 +15,7 @@ use std::time::Duration;
 use std::{io, mem};
 use types::ThreadId;
 use types::tally::{self, Meaning};
-use wire::detail::CHUNK_BYTES;
+use wire::detail::{CHUNK_BYTES, gap};
 use wire::session::{self, Calls, Header, Module, ThreadArea, ThreadPage, mode};
 use wire::windows::leave;
 
@@ -50,6 +50,9 @@ pub struct SessionOptions {
     pub objects: bool,
     /// Count who accesses which page.
     pub pages: bool,
+    /// What the innermost cache of a core holds, its private ones, and those of the outermost level
+    /// together, bytes; 0 = not known: then gaps are not told.
+    pub caches: [u64; 3],
     /// Observe accesses in windows only, as this dial says; `None`: always.
     pub windows: Option<windows::Dial>,
     /// For tests: with windows, change the phase each time that so much has passed, whatever the
@@ -72,6 +75,7 @@ impl Default for SessionOptions {
             code_cache: true,
             objects: true,
             pages: false,
+            caches: [0; 3],
             windows: None,
             switch_us: 0,
         }
@@ -215,6 +219,10 @@ impl Session {
             header.leave.0.store(leave::LIGHT, Relaxed);
             if let Some(dial) = options.windows {
                 header.phase.store(switching::first_word(dial), Relaxed);
+            }
+            for (limit, bytes) in header.gap_limits.iter().zip(options.caches) {
+                let units = bytes.div_ceil(1 << gap::UNIT_SHIFT);
+                limit.store(u32::try_from(units).unwrap_or(u32::MAX), Relaxed);
             }
             header.magic.store(session::MAGIC, Relaxed);
         }

@@ -7,6 +7,7 @@
 use crate::collect::Found;
 use crate::counts::{self, Counts, Side};
 use crate::error::RecorderError;
+use crate::exact::reuse;
 use crate::flows::{self, Flow, Names};
 use crate::objects::{self, Allocated, Objects};
 use crate::page_uses::{self, PageUses};
@@ -19,7 +20,7 @@ use crate::timeline::{Timeline, activity_rows, join_samples};
 use crate::windowed::{self, Windowed};
 use profile::{
     ActivityRow, CallRow, CommRow, Counted, EventRow, FlowRow, LineRow, Meta, PageTables,
-    Parameters, Profile, RunningRow, SiteRow, SliceRow, ThreadRow,
+    Parameters, Profile, ReuseTables, RunningRow, SiteRow, SliceRow, ThreadRow,
 };
 use reference::Tally;
 use std::borrow::Cow;
@@ -42,6 +43,7 @@ pub struct Tables {
     pub calls: Vec<CallRow>,
     pub flow: Vec<FlowRow>,
     pub pages: PageTables,
+    pub reuse: ReuseTables,
     /// Counts that made no sense and were left out.
     pub damaged: u64,
     /// What windows were good for, if accesses were observed in windows only.
@@ -105,6 +107,7 @@ impl Tables {
         pages::name_sites(&mut pages, &addresses, &mut sites, &places);
         let names = Names::new(&sites, &before, &counts.events);
         let flow = flows::rows(&flow, &names, &addresses, known);
+        let reuse = reuse::tables(&counts.reuse, &before, &counts.events);
         counts::sum_events(&mut counts.events);
         let lines = places.lines(&counts.events, &objects.texts);
         let Counts { comm, events, damaged, .. } = counts;
@@ -121,6 +124,7 @@ impl Tables {
             calls,
             flow,
             pages,
+            reuse,
             damaged,
             windowed,
         })
@@ -129,7 +133,7 @@ impl Tables {
     /// The profile that they make.
     pub fn into_profile(self, meta: Meta, threads: Vec<ThreadRow>) -> Profile {
         let Self { slices, activity, running, comm, sites, lines, events, calls, .. } = self;
-        let Self { flow, pages, .. } = self;
+        let Self { flow, pages, reuse, .. } = self;
         let Objects { rows: objects, blocks, fields, .. } = self.objects;
         Profile {
             meta,
@@ -147,6 +151,7 @@ impl Tables {
             calls,
             flow,
             pages,
+            reuse,
         }
     }
 }

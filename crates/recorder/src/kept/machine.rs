@@ -20,13 +20,16 @@ use wire::code;
 /// Name of the file. There is one only: machines and masks seldom change back and forth.
 const FILE: &str = "machine";
 /// Begins with this, and what the rest of the first line must be.
-const MAGIC: &str = "threadtalk machine 1";
+const MAGIC: &str = "threadtalk machine 2";
 
 /// What a profile says of the machine, and what recording needs of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Machine {
     /// Bytes of its lines of cache.
     pub line_bytes: u64,
+    /// Bytes that the innermost cache of a core holds, its private ones, and all caches of the
+    /// outermost level together; 0 = not known.
+    pub caches: [u64; 3],
     /// Its topology as hwloc XML; empty when neither hwloc nor /sys says anything.
     pub xml: String,
 }
@@ -49,15 +52,18 @@ impl Machine {
     fn look() -> Self {
         match Topology::discover() {
             Ok(found) => {
-                Machine { line_bytes: found.line_bytes().into(), xml: found.to_xml().to_string() }
+                let (line_bytes, caches) = (found.line_bytes().into(), found.cache_levels());
+                Machine { line_bytes, caches, xml: found.to_xml().to_string() }
             }
-            Err(_) => Machine { line_bytes: 64, xml: String::new() },
+            Err(_) => Machine { line_bytes: 64, caches: [0; 3], xml: String::new() },
         }
     }
 
     fn first_line(&self, key: u64) -> String {
-        let sum = code::checksum(self.xml.as_bytes()) ^ code::mix(self.line_bytes);
-        format!("{MAGIC} {key:016x} {sum:016x} {}\n", self.line_bytes)
+        let [innermost, private, outermost] = self.caches;
+        let numbers = format!("{innermost} {private} {outermost} {}", self.line_bytes);
+        let sum = code::checksum(self.xml.as_bytes()) ^ code::checksum(numbers.as_bytes());
+        format!("{MAGIC} {key:016x} {sum:016x} {numbers}\n")
     }
 
     fn read(path: &Path, key: u64) -> Option<Self> {
@@ -65,8 +71,12 @@ impl Machine {
         let mut text = String::new();
         user_cache::open(path, false).ok()?.take(MAX_BYTES).read_to_string(&mut text).ok()?;
         let (line, xml) = text.split_once('\n')?;
-        let line_bytes = line.rsplit_once(' ')?.1.parse().ok()?;
-        let known = Machine { line_bytes, xml: xml.to_string() };
+        let mut numbers = line.rsplitn(5, ' ').map(|word| word.parse().ok());
+        let line_bytes = numbers.next()??;
+        let [outermost, private, innermost] =
+            [numbers.next()??, numbers.next()??, numbers.next()??];
+        let caches = [innermost, private, outermost];
+        let known = Machine { line_bytes, caches, xml: xml.to_string() };
         (known.first_line(key).trim_end() == line).then_some(known)
     }
 
@@ -128,7 +138,8 @@ mod tests {
     fn what_was_found_is_found_again_unless_something_has_changed() {
         let scratch = Scratch::new();
         let path = scratch.join("cache").join(FILE);
-        let machine = Machine { line_bytes: 128, xml: "<topology>\nä\n</topology>\n".into() };
+        let xml = "<topology>\nä\n</topology>\n".into();
+        let machine = Machine { line_bytes: 128, caches: [1 << 15, 1 << 20, 1 << 25], xml };
         assert_eq!(Machine::read(&path, 7), None);
         machine.keep(&path, 7).unwrap();
         assert_eq!(Machine::read(&path, 7), Some(machine.clone()));

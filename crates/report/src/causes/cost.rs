@@ -1,13 +1,15 @@
-//! What transfers cost: a first estimate, with its range.
+//! What transfers cost, and what the fix would give: an estimate, with its range.
 //!
-//! Events × the latency of a line from another core, against the processor time of the program
-//! alone. The latency is what the machine's levels cost, or 100 ns (40 to 200). The program's own
-//! time is sampled processor time, or what is known from windows, or in an exact run its
-//! instructions at 0.25 ns each (0.1 to 0.6) and its transfers. Pure. Neighbour: `causes` asks for
-//! each finding.
+//! The waiting that is expected natively (`expected`) or, where visits are not known, events × the
+//! latency of a line from another core, against the processor time of the program alone. The
+//! latency is what the machine's levels cost, or 100 ns (40 to 200). The program's own time is
+//! sampled processor time, or what is known from windows, or in an exact run its instructions at
+//! 0.25 ns each (0.1 to 0.6) and its transfers. Pure. Neighbour: `causes` asks for each finding.
 
+use crate::causes::expected::Expected;
 use crate::layouts::Placement;
 use crate::reliability::FAR_OFF;
+use analysis::Price;
 use profile::{Basis, Mode, Profile};
 use serde::Serialize;
 use statistics::poisson;
@@ -22,6 +24,12 @@ const LATENCY: Range = Range { mid: 100.0, low: 40.0, high: 200.0 };
 const INSTRUCTION: Range = Range { mid: 0.25, low: 0.1, high: 0.6 };
 /// Instructions for each load or store, where they were not counted.
 const PER_ACCESS: f64 = 2.5;
+/// Nanoseconds that a line takes from memory where many follow each other and are fetched ahead,
+/// usual.
+const MEMORY: f64 = 20.0;
+/// Part of a transfer's latency in which a thread can do nothing else, at least: stores wait in
+/// buffers, and loads overlap with what does not need them.
+const MIN_STALLED: f64 = 0.5;
 
 /// What a finding's transfers cost: an estimate.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, TS)]
@@ -34,6 +42,12 @@ pub struct Cost {
     pub low: Option<f64>,
     /// The most.
     pub high: Option<f64>,
+    /// How many times as fast the program would be without these transfers, by processor time: the
+    /// likely, the least and the most; `None` where the share is not known.
+    pub gain: Option<[f64; 3]>,
+    /// Share of the program's own processor time that its memory traffic costs, which is not in the
+    /// share above; `None` where that is not known.
+    pub memory_share: Option<f64>,
     /// Whether it is worth a change.
     pub worth: bool,
     /// Whether it may be worth one all the same: threads hardly ran at the same time, or it costs
@@ -104,23 +118,91 @@ impl Costs {
             };
             (own > 0.0).then(|| (waited / own).min(1.0))
         };
-        let cpu_share = share(self.latency.mid, 1.0, |r| r.mid);
-        let low = share(self.latency.low, factor.0, |r| r.low);
-        let high = share(self.latency.high, factor.1, |r| r.high);
-        Cost {
-            seconds: events * self.latency.mid / 1e9,
+        let shares = [
+            share(self.latency.mid, 1.0, |r| r.mid),
+            share(self.latency.low, factor.0, |r| r.low),
+            share(self.latency.high, factor.1, |r| r.high),
+        ];
+        Cost::of(events * self.latency.mid / 1e9, shares, enough_share)
+    }
+
+    /// The prices at which waiting is expected: the likely, the least and the most. What is dear
+    /// for the program makes a finding's share small.
+    pub(super) fn prices(&self) -> [Price; 3] {
+        let price = |latency_ns: f64, instruction_ns: f64, hold_ns: f64, stalled: f64| Price {
+            latency_ns,
+            instruction_ns,
+            hold_ns,
+            stalled,
+        };
+        let (latency, instruction) = (self.latency, INSTRUCTION);
+        [
+            price(latency.mid, instruction.mid, latency.mid / 2.0, 1.0),
+            price(latency.low, instruction.high, latency.mid, MIN_STALLED),
+            price(latency.high, instruction.low, latency.low / 2.0, 1.0),
+        ]
+    }
+
+    /// What it costs to wait as long as is expected.
+    pub(super) fn of_waiting(&self, expected: &Expected, enough_share: bool) -> Cost {
+        let instruction = [INSTRUCTION.mid, INSTRUCTION.high, INSTRUCTION.low];
+        let latency = [self.latency.mid, self.latency.low, self.latency.high];
+        let share = |k: usize| {
+            let waited = expected.waited_ns[k];
+            let own = match &self.own {
+                Own::Whole(own) => [own.mid, own.high, own.low][k],
+                // The program waits for its other lines, too.
+                Own::Instructions(count) => {
+                    count * instruction[k] + waited.max(self.all_events * latency[k])
+                }
+                Own::Unknown => return None,
+            };
+            (own > 0.0).then(|| (waited / own).min(1.0))
+        };
+        let (mid, ends) = (share(0), [share(1), share(2)]);
+        let low = ends[0].zip(mid).map(|(low, mid)| low.min(mid));
+        let high = ends[1].zip(mid).map(|(high, mid)| high.max(mid));
+        Cost::of(expected.waited_ns[0] / 1e9, [mid, low, high], enough_share)
+    }
+
+    /// Share of the program's own processor time that so many lines from memory cost.
+    pub(super) fn of_memory(&self, lines: f64) -> Option<f64> {
+        let own = match &self.own {
+            Own::Whole(own) => own.mid,
+            Own::Instructions(count) => count * INSTRUCTION.mid + lines * MEMORY,
+            Own::Unknown => return None,
+        };
+        (own > 0.0).then(|| (lines * MEMORY / own).min(1.0))
+    }
+}
+
+/// How many times as fast a program is without what takes this share of its time. A share is never
+/// known so well that everything could be gained.
+fn gain(share: f64) -> f64 {
+    1.0 / (1.0 - share.min(0.95))
+}
+
+impl Cost {
+    /// A cost of which the likely share, the least and the most are known, or none.
+    fn of(seconds: f64, [cpu_share, low, high]: [Option<f64>; 3], enough_share: bool) -> Self {
+        let gain = match (cpu_share, low, high) {
+            (Some(share), Some(low), Some(high)) => Some([share, low, high].map(gain)),
+            _ => None,
+        };
+        Self {
+            seconds,
             cpu_share,
             low,
             high,
+            gain,
+            memory_share: None,
             worth: cpu_share.map_or(enough_share, |share| share >= WORTH),
             not_known: false,
             at_once: None,
             without: "",
         }
     }
-}
 
-impl Cost {
     /// With what the estimate leaves out, and how much the threads ran at once if that was little.
     /// Threads that never run at once make hardly any events: as many times more if they do.
     pub(super) fn leaving_out(
@@ -287,16 +369,32 @@ mod tests {
     }
 
     #[test]
+    fn expected_waiting_is_priced_and_its_end_is_a_gain() {
+        let mut profile = sample(2, &[]).profile();
+        profile.threads.iter_mut().for_each(|thread| thread.instructions = 2_000_000);
+        let costs = Costs::of(&profile, None, 0);
+        let expected = Expected {
+            events: 1e4,
+            low: 1e3,
+            high: 1e5,
+            in_turns: false,
+            may_exclude: false,
+            waited_ns: [1e6, 1e5, 9e6],
+        };
+        // 1 ms of waiting beside 1 ms of instructions.
+        let cost = costs.of_waiting(&expected, false);
+        assert_eq!((cost.cpu_share, cost.worth), (Some(0.5), true));
+        let [likely, least, most] = cost.gain.unwrap();
+        assert!((likely - 2.0).abs() < 1e-9 && least < 1.1 && most > 10.0, "{cost:?}");
+        let none = Expected { waited_ns: [1e3, 1.0, 1e4], ..expected };
+        assert!(!costs.of_waiting(&none, true).worth, "0.1 %");
+        assert!(costs.of_memory(1e4).unwrap() > 0.1 && costs.of_memory(0.0) == Some(0.0));
+    }
+
+    #[test]
     fn costs_of_threads_that_never_met_are_not_known() {
-        let cost = |share: f64, high: f64| Cost {
-            seconds: 1.0,
-            cpu_share: Some(share),
-            low: Some(share / 4.0),
-            high: Some(high),
-            worth: share >= WORTH,
-            not_known: false,
-            at_once: None,
-            without: "",
+        let cost = |share: f64, high: f64| {
+            Cost::of(1.0, [Some(share), Some(share / 4.0), Some(high)], false)
         };
         let small = cost(0.005, 0.04);
         assert_eq!(

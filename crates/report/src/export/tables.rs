@@ -7,7 +7,7 @@
 //! quotes, lines ended by CR LF. JSON is an array of objects, one a line.
 
 use super::csv::quoted;
-use super::{flows, pages};
+use super::{flows, pages, reuse};
 use crate::lines::{Bytes, events_of};
 use profile::Profile;
 use std::borrow::Cow;
@@ -51,11 +51,15 @@ pub enum ProfileTable {
     Accesses,
     /// Lines of pages that threads accessed.
     Touched,
+    /// How long after writes other threads came.
+    Gaps,
+    /// How soon threads come back to lines.
+    Returns,
 }
 
 impl ProfileTable {
     /// All tables.
-    pub const ALL: [ProfileTable; 17] = [
+    pub const ALL: [ProfileTable; 19] = [
         ProfileTable::Objects,
         ProfileTable::Blocks,
         ProfileTable::Fields,
@@ -73,6 +77,8 @@ impl ProfileTable {
         ProfileTable::Pages,
         ProfileTable::Accesses,
         ProfileTable::Touched,
+        ProfileTable::Gaps,
+        ProfileTable::Returns,
     ];
 
     /// The name on the command line.
@@ -95,6 +101,8 @@ impl ProfileTable {
             ProfileTable::Pages => "pages",
             ProfileTable::Accesses => "accesses",
             ProfileTable::Touched => "touched",
+            ProfileTable::Gaps => "gaps",
+            ProfileTable::Returns => "returns",
         }
     }
 
@@ -122,6 +130,8 @@ impl ProfileTable {
             ProfileTable::Pages => "pages of memory: what lies there, and who touched them first",
             ProfileTable::Accesses => "reads and writes of pages by time and thread",
             ProfileTable::Touched => "which lines of a page each thread accessed",
+            ProfileTable::Gaps => "events by how much was fetched between write and event",
+            ProfileTable::Returns => "how soon threads come back to shared lines, a sample",
         }
     }
 }
@@ -215,6 +225,8 @@ pub fn write_table(
         ProfileTable::Pages => pages::pages(profile, &mut rows),
         ProfileTable::Accesses => pages::accesses(profile, &mut rows),
         ProfileTable::Touched => pages::touched(profile, &mut rows),
+        ProfileTable::Gaps => reuse::gaps(profile, &mut rows),
+        ProfileTable::Returns => reuse::returns(profile, &mut rows),
     }?;
     rows.finish()
 }
@@ -260,6 +272,8 @@ impl ProfileTable {
             ProfileTable::Pages => &pages::PAGES,
             ProfileTable::Accesses => &pages::ACCESSES,
             ProfileTable::Touched => &pages::TOUCHED,
+            ProfileTable::Gaps => &reuse::GAPS,
+            ProfileTable::Returns => &reuse::RETURNS,
             ProfileTable::Lines => &[
                 "line",
                 "region",

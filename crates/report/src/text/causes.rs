@@ -25,8 +25,7 @@ pub(super) fn write_first(out: &mut String, style: TextStyle, findings: &Finding
 fn write_cause(out: &mut String, style: TextStyle, number: usize, cause: &Cause) -> fmt::Result {
     let title = format!("{number}. {}: {}", printable(&cause.title), weight(cause));
     writeln!(out, "{}", style.bold(&style.wrap(&title, "   ")))?;
-    let caveat = cause.cost.caveat();
-    let seen = format!("   {}. {caveat}", printable(&cause.evidence));
+    let seen = format!("   {}. {}", printable(&cause.evidence), cause.remarks);
     writeln!(out, "{}", style.wrap(seen.trim_end(), "   "))?;
     writeln!(out, "{}", style.wrap(&format!("   → {}", printable(&cause.advice)), "     "))
 }
@@ -50,8 +49,7 @@ pub(super) fn write_others(out: &mut String, style: TextStyle, findings: &Findin
             (true, CauseKind::Transferred) => "Where threads run decides what it costs.",
             _ => cause.cost.advice(),
         };
-        let caveat = cause.cost.caveat();
-        let after: String = [worth, &caveat]
+        let after: String = [worth, &cause.remarks]
             .iter()
             .filter(|text| !text.is_empty())
             .map(|text| format!(" {text}"))
@@ -63,6 +61,19 @@ pub(super) fn write_others(out: &mut String, style: TextStyle, findings: &Findin
         };
         let text = format!("  - {}{lines}: {}.{after}", printable(&cause.title), weight(cause));
         writeln!(out, "{}", style.wrap(&text, "     "))?;
+    }
+    Ok(())
+}
+
+/// False sharing that would appear elsewhere.
+pub(super) fn write_latent(out: &mut String, style: TextStyle, findings: &Findings) -> fmt::Result {
+    if findings.latent.is_empty() {
+        return Ok(());
+    }
+    heading(out, style, "Would appear elsewhere")?;
+    for latent in &findings.latent {
+        let text = format!("  - {}", printable(&latent.text));
+        writeln!(out, "{}", style.wrap(&text, "    "))?;
     }
     Ok(())
 }
