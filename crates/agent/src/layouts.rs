@@ -373,6 +373,12 @@ pub struct ThreadState {
     pub thinned: u32,
     /// Bits that the table may have more than usual.
     pub widened: u32,
+    /// Of which events it has given up gaps, returns, events by code site with gaps, and chunks of
+    /// events that are empty again.
+    pub no_gaps: u32,
+    pub returns: u32,
+    pub sites_with_gaps: u32,
+    pub spare_chunks: u32,
     /// Names of events without a line that were counted lately.
     pub without_line: [u32; 1 << LATELY_BITS],
     /// Hashes of the waiting events.

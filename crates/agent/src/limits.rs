@@ -14,7 +14,7 @@ const RLIMIT_DATA: u64 = 2;
 const RLIMIT_AS: u64 = 9;
 const INFINITE: u64 = !0;
 /// The hard limit cannot be raised again, so it leaves room for all that may come.
-const TO_COME: u64 = 1 << 46;
+const TO_COME: u64 = 1 << 47;
 
 /// A limit as the program knows it.
 struct Limit {

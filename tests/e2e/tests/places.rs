@@ -2,6 +2,7 @@
 //! that says where it does so.
 
 use serde_json::Value;
+use std::collections::BTreeMap;
 use test_support::{Compiler, Outcome, Scratch, Target, Threadtalk, paths};
 
 const SOURCE: &str = "tests/programs/symbols/where.c";
@@ -110,6 +111,36 @@ fn find_hot_lines_around_a_crowd(flags: &[&str]) {
     // No event is lost on the way.
     let totals = &test_support::threadtalk::profile_json(&profile)["totals"];
     assert_eq!(totals["raw"], count(&reads), "{totals}");
+}
+
+/// Events of one line that came soon after the write and long after it are told apart, but not at
+/// the price of lines: 12,000 lines of two gaps each are more than a thread may have events.
+#[test]
+fn gaps_take_no_room_from_lines() {
+    const LINES: u64 = 12_000;
+    let program = Target::new(Compiler::Gcc, "tests/programs/symbols/gap_classes.c");
+    let program = program.flags(&["-O1", "-pthread"]).build().unwrap();
+    let scratch = Scratch::new();
+    let profile = scratch.join("gaps.tt");
+    let outcome = Threadtalk::built().record(&profile, &[], &[program.to_str().unwrap()]).run();
+    let told = outcome.expect_code(0).stdout_text();
+    let first = u64::from_str_radix(told.trim().trim_start_matches("0x"), 16).unwrap();
+    let line = |row: &Value| {
+        u64::from_str_radix(row["line"].as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
+    };
+    let is_of_array = |row: &&Value| (first..first + 64 * LINES).contains(&line(row));
+    let count = |row: &Value| row["count"].as_u64().unwrap();
+    let mut reads: BTreeMap<u64, u64> = BTreeMap::new();
+    let (events, gaps) = (table(&profile, "events"), table(&profile, "gaps"));
+    for row in events.iter().filter(is_of_array) {
+        if row["kind"].as_str().unwrap().starts_with("raw") {
+            *reads.entry(line(row)).or_default() += count(row);
+        }
+    }
+    assert_eq!(reads.len() as u64, LINES);
+    assert!(reads.values().all(|reads| *reads == 2), "read once after each write");
+    let told: u64 = gaps.iter().filter(is_of_array).map(count).sum();
+    assert!(told >= 2 * LINES, "each has a gap, if only an unknown one: {told}");
 }
 
 /// The time slices, and how many instructions the initial thread executed in each in which it ran.

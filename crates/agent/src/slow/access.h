@@ -16,7 +16,8 @@ enum { FIGHT = 4, CALM = 1, FILLING = 2 };
 
 static inline struct meeting meet(u64 word, u64 start, u64 end) {
     struct meeting m = {.bytes = ~*written_in_line(start), .site = *last_site(start) & SITE};
-    m.gap = gap_since(*stamp_of(start), word >> WRITER_SHIFT);
+    if (is_stamped(start))
+        m.gap = gap_since(*stamp_of(start), word >> WRITER_SHIFT);
     m.unseen = (word & BEGAN_UNSEEN) != 0;
     m.overlap = (m.bytes & bytes_in_line(start, end)) != 0;
     for (u64 a = (start | (LINE - 1)) + 1; a < end; a += LINE)
@@ -195,7 +196,8 @@ static inline int note_written(const struct thread *t, u64 start, u64 end, enum 
     u32 *last = last_site(start);
     if (added)
         *last = site | heat_after(*last, coming, was_whole) | LOCKED;
-    *stamp_of(start) = stamp_now(t);
+    if (is_stamped(start))
+        *stamp_of(start) = stamp_now(t);
     return is_whole(first, first + block);
 }
 

@@ -22,6 +22,10 @@
 // site that is left out is missing altogether: virtual machines and encoders have that many. Pairs
 // of sites beyond are summed up by the thread's own site and the object, then by the site alone: of
 // those there are as many as there is code, and no more.
+//
+// Gaps (gaps.h) tell events apart, too, so there are up to five times as many. A thread that has
+// many gives that up before anything else (`drop_gaps`): first for events with lines, later for
+// those by code site. What was counted till then becomes events of unknown gap.
 #ifndef TT_EVENTS_H
 #define TT_EVENTS_H
 #include "choice.h"
@@ -32,6 +36,9 @@
 #define MORE_BY_ONE_SITE (12u << 10) // events by the thread's own site alone that may come on top of those
 #define FEW_BITS 13                  // of a thread that has been thinned, until more of its code communicates
 #define FEW_EVENTS (1u << 11)
+#define MANY_WITH_GAPS (MAX_EVENTS / 4) // from which on lines have none
+#define MAX_SITES_WITH_GAPS 512 // events by code site alone with gaps, which come on top
+#define MAX_RETURNS 256         // which come on top as well
 #define ADMITTED_OF 64
 #define CANDIDATES 8
 #define MANY_CHUNKS 16 // of events: with more, they wait
@@ -63,7 +70,27 @@ _Static_assert(SAME_PLACE(key.line, line) && SAME_PLACE(key.sites, own_site) && 
 _Static_assert(OTHER_SITE_SHIFT == 32, "a half for each site");
 
 static inline u32 max_bits(const struct thread *t) { return (t->thinned ? FEW_BITS : MAX_BITS) + t->widened; }
-static inline u32 max_events(const struct thread *t) { return t->thinned ? FEW_EVENTS : MAX_EVENTS; }
+
+// Entries that are there only because of gaps and returns: they take no event's room.
+static inline u32 extra_events(const struct thread *t) { return t->returns + t->sites_with_gaps; }
+
+static inline u32 max_events(const struct thread *t) {
+    return (t->thinned ? FEW_EVENTS : MAX_EVENTS) + extra_events(t);
+}
+
+// What a thread gives up to tell gaps of.
+enum { OF_LINES = 1, OF_ALL = 2 };
+
+static inline u32 gap_in(u64 who) { return (u32)(who >> (KIND_SHIFT + GAP_SHIFT)) & 7; }
+
+static inline int is_return(const struct event *e) { return gap_in(e->key.who) >= GAP_RETURNED; }
+
+// The key as the thread tells events apart now. Returns are no events.
+static inline struct key without_gap(const struct thread *t, struct key key) {
+    if (t->no_gaps >= (key.line ? OF_LINES : OF_ALL) && gap_in(key.who) < GAP_RETURNED)
+        key.who &= ~(7ull << (KIND_SHIFT + GAP_SHIFT));
+    return key;
+}
 
 // The thread's chunks of events; their names fit NAME_BITS.
 static inline u32 *event_chunks(const struct thread *t) { return t->events; }
@@ -83,7 +110,8 @@ static inline struct event *event_at(const struct thread *t, u32 name) {
 #define NAME_BITS 17
 #define NAME ((1u << NAME_BITS) - 1)
 #define GONE NAME
-_Static_assert(((1u << WIDEST_BITS) / 4 + MORE_WITHOUT_LINE + MORE_BY_ONE_SITE) / EVENTS_PER_CHUNK *
+_Static_assert(((1u << WIDEST_BITS) / 4 + MORE_WITHOUT_LINE + MORE_BY_ONE_SITE + MAX_RETURNS +
+                           MAX_SITES_WITH_GAPS) / EVENTS_PER_CHUNK *
                            EVENT_NAMES +
                        EVENT_NAMES <
                    NAME,
@@ -207,11 +235,17 @@ static u32 append(struct thread *t, u32 most) {
         return NONE;
     u32 *chunks = event_chunks(t), last = t->event_chunks - 1;
     if (!t->event_chunks || chunk_at(chunks[last])->used == EVENTS_PER_CHUNK) {
-        u32 chunk = take_chunk(t, HOLDS_EVENTS);
-        if (!chunk)
-            return NONE;
-        last = t->event_chunks++;
-        chunks[last] = chunk - 1;
+        last = t->event_chunks;
+        if (t->spare_chunks) {
+            t->spare_chunks--;
+            __atomic_store_n(&chunk_at(chunks[last])->used, 0, __ATOMIC_RELEASE);
+        } else {
+            u32 chunk = take_chunk(t, HOLDS_EVENTS);
+            if (!chunk)
+                return NONE;
+            chunks[last] = chunk - 1;
+        }
+        t->event_chunks++;
     }
     struct head *head = chunk_at(chunks[last]);
     u32 name = last * EVENT_NAMES + head->used;
@@ -261,6 +295,11 @@ static u32 give_up_line(struct thread *t) {
             continue;
         struct event *e = event_at(t, least);
         unhook(t, least);
+        if (is_return(e)) {
+            t->returns--;
+            e->count = 0;
+            return least;
+        }
         forget_line(&e->key);
         e->own_bytes = e->other_bytes = 0;
         u32 *place = find(t, e->key);
@@ -286,18 +325,18 @@ static void insert(struct thread *t, u32 name, const struct event *e) {
 // take as much room as it makes.
 static u32 append_without_line(struct thread *t) {
     u32 most = (1u << max_bits(t)) / 4;
-    if (t->event_count >= most + MORE_WITHOUT_LINE && max_bits(t) < WIDEST_BITS) {
+    if (t->event_count >= most + MORE_WITHOUT_LINE + extra_events(t) && max_bits(t) < WIDEST_BITS) {
         t->widened++;
         most *= 2;
     }
-    return append(t, most + MORE_WITHOUT_LINE);
+    return append(t, most + MORE_WITHOUT_LINE + extra_events(t));
 }
 
 // Room for an event by the thread's own site: a quarter of it for those by the object, too, the
 // rest for those by the site alone.
 static u32 append_by_one_site(struct thread *t, int with_object) {
     u32 room = with_object ? MORE_BY_ONE_SITE / 4 : MORE_BY_ONE_SITE;
-    return append(t, (1u << WIDEST_BITS) / 4 + MORE_WITHOUT_LINE + room);
+    return append(t, (1u << WIDEST_BITS) / 4 + MORE_WITHOUT_LINE + room + extra_events(t));
 }
 
 // Counts an event whose key holds no line, if it is known; whether it is. There are few of these,
@@ -317,32 +356,6 @@ static int count_known_without_line(struct thread *t, struct key key) {
     return 1;
 }
 
-// What stands for all objects of the same type as this one: blocks, or zones.
-static inline u32 any_other(u64 who) { return who >> OBJECT_SHIFT < FIRST_ZONE ? OTHERS : FIRST_ZONE; }
-
-// Counts the event by code site alone.
-static void count_without_line(struct thread *t, struct key key) {
-    forget_line(&key);
-    if (count_known_without_line(t, key))
-        return;
-    u32 name = append_without_line(t);
-    if (name == NONE)
-        name = give_up_line(t);
-    for (u32 part = 1; name == NONE && part <= 2; part++) {
-        key.sites &= ~0u; // its own
-        if (part == 2)
-            key.who = (key.who & ((1ull << OBJECT_SHIFT) - 1)) | (u64)any_other(key.who) << OBJECT_SHIFT;
-        if (count_known_without_line(t, key))
-            return;
-        name = append_by_one_site(t, part == 1);
-    }
-    struct event e = {.key = key, .count = 1};
-    if (name != NONE)
-        insert(t, name, &e);
-    else
-        add_shared(tt_session.events_without_site, 1);
-}
-
 // The count from which on at most half of what a thinned thread may have is as frequent; a power of
 // two.
 static u64 count_of_hot(const struct thread *t) {
@@ -359,23 +372,38 @@ static u64 count_of_hot(const struct thread *t) {
     return bits < 64 ? 1ull << bits : ~0ull;
 }
 
-// Takes their lines from all events that are less frequent; those that are the same then become
-// one. Moves the events that remain to the first places of the first chunks, and enters them into
-// the table. Counts are moved in two steps: a reader in between finds one of them twice. What an
-// event leaves behind has a count of 0.
-static void merge_rare(struct thread *t, u64 least) {
+static inline void count_extra(struct thread *t, struct key key) {
+    u32 gap = gap_in(key.who);
+    t->returns += gap >= GAP_RETURNED;
+    t->sites_with_gaps += !key.line && gap && gap < GAP_RETURNED;
+}
+
+// Takes their lines from all events that are less frequent, and the gaps that the thread has given
+// up; those that are the same then become one. Moves the events that remain to the first places of
+// the first chunks, and enters them into the table. Counts are moved in two steps: a reader in
+// between finds one of them twice. What an event leaves behind has a count of 0.
+static void merge_events(struct thread *t, u64 least) {
     u32 all = t->event_chunks, next = 0;
     empty_table(t);
+    t->returns = t->sites_with_gaps = 0;
     for (u32 chunk = 0; chunk < all; chunk++)
         for (u32 k = 0; k < chunk_at(event_chunks(t)[chunk])->used; k++) {
             struct event *e = event_at(t, chunk * EVENT_NAMES + k);
             if (e->count < least) {
+                if (is_return(e)) {
+                    e->count = 0;
+                    continue;
+                }
                 forget_line(&e->key);
                 e->own_bytes = e->other_bytes = 0;
             }
+            e->key = without_gap(t, e->key);
             u32 *place = find(t, e->key);
             if (holds_event(*place)) {
-                event_at(t, name_in(*place))->count += e->count;
+                struct event *same = event_at(t, name_in(*place));
+                same->own_bytes |= e->own_bytes;
+                same->other_bytes |= e->other_bytes;
+                same->count += e->count;
                 e->count = 0;
                 continue;
             }
@@ -387,18 +415,63 @@ static void merge_rare(struct thread *t, u64 least) {
                 e->count = 0;
             }
             fill(t, place, name);
+            count_extra(t, to->key);
         }
     t->event_chunks = (next + EVENTS_PER_CHUNK - 1) / EVENTS_PER_CHUNK;
+    t->spare_chunks += all - t->event_chunks;
     if (next % EVENTS_PER_CHUNK)
         __atomic_store_n(&chunk_at(event_chunks(t)[t->event_chunks - 1])->used, next % EVENTS_PER_CHUNK,
                          __ATOMIC_RELEASE);
+}
+
+// From now on the thread tells no gaps of so many kinds of events.
+COLD static void drop_gaps(struct thread *t, u32 of) {
+    t->no_gaps = of;
+    merge_events(t, 0);
+    t->hand = 0;
+    for (int k = 0; k < 1 << LATELY_BITS; k++)
+        t->without_line[k] = 0;
+}
+
+// What stands for all objects of the same type as this one: blocks, or zones.
+static inline u32 any_other(u64 who) { return who >> OBJECT_SHIFT < FIRST_ZONE ? OTHERS : FIRST_ZONE; }
+
+// Counts the event by code site alone.
+static void count_without_line(struct thread *t, struct key key) {
+    forget_line(&key);
+    key = without_gap(t, key);
+    if (count_known_without_line(t, key))
+        return;
+    if (gap_in(key.who) && t->sites_with_gaps >= MAX_SITES_WITH_GAPS) {
+        drop_gaps(t, OF_ALL);
+        key = without_gap(t, key);
+        if (count_known_without_line(t, key))
+            return;
+    }
+    u32 name = append_without_line(t);
+    if (name == NONE)
+        name = give_up_line(t);
+    for (u32 part = 1; name == NONE && part <= 2; part++) {
+        key.sites &= ~0u; // its own
+        if (part == 2)
+            key.who = (key.who & ((1ull << OBJECT_SHIFT) - 1)) | (u64)any_other(key.who) << OBJECT_SHIFT;
+        if (count_known_without_line(t, key))
+            return;
+        name = append_by_one_site(t, part == 1);
+    }
+    struct event e = {.key = key, .count = 1};
+    if (name != NONE) {
+        insert(t, name, &e);
+        count_extra(t, key);
+    } else
+        add_shared(tt_session.events_without_site, 1);
 }
 
 // Too many lines for the table are alike. Where many pieces of code are involved, there may still
 // be more events than a thinned thread may have: then the lines that were given up make room for
 // others, that is all.
 static void thin(struct thread *t) {
-    merge_rare(t, count_of_hot(t));
+    merge_events(t, count_of_hot(t));
     t->hand = 0;
     for (int k = 0; k < 1 << LATELY_BITS; k++)
         t->without_line[k] = 0;
@@ -411,7 +484,22 @@ static void thin(struct thread *t) {
     fill_table(t);
 }
 
+static inline void add_to(struct event *e, u64 own_bytes, u64 other_bytes) {
+    e->count++;
+    e->own_bytes |= own_bytes;
+    e->other_bytes |= other_bytes;
+}
+
 static void count_new_event(struct thread *t, struct key key, u64 own_bytes, u64 other_bytes) {
+    if (__builtin_expect(t->event_count >= MANY_WITH_GAPS && t->no_gaps < OF_LINES, 0)) {
+        drop_gaps(t, OF_LINES);
+        key = without_gap(t, key);
+        u32 *place = find(t, key);
+        if (holds_event(*place)) {
+            add_to(event_at(t, name_in(*place)), own_bytes, other_bytes);
+            return;
+        }
+    }
     u32 name = append(t, max_events(t));
     if (name == NONE && t->refused == MAX_EVENTS && t->event_count >= MAX_EVENTS) {
         t->refused++;
@@ -436,10 +524,7 @@ static inline void count_known(struct thread *t, const struct event *one, u64 ha
         count_new_event(t, one->key, one->own_bytes, one->other_bytes);
         return;
     }
-    struct event *e = event_at(t, name_in(*place));
-    e->count++;
-    e->own_bytes |= one->own_bytes;
-    e->other_bytes |= one->other_bytes;
+    add_to(event_at(t, name_in(*place)), one->own_bytes, one->other_bytes);
 }
 
 // Fetches the event that is most likely the one with this hash, whose place is in the cache.
@@ -461,7 +546,9 @@ static void count_waiting(struct thread *t, struct head *waiting) {
     for (u32 k = EVENTS_PER_CHUNK; k-- > 0;) {
         struct event e = events[k];
         __atomic_store_n(&waiting->used, k, __ATOMIC_RELEASE);
-        count_known(t, &e, t->hashes[k]);
+        u64 with_gap = e.key.who; // one that it had before the thread gave up gaps
+        e.key = without_gap(t, e.key);
+        count_known(t, &e, e.key.who == with_gap ? t->hashes[k] : hash_of(e.key));
     }
 }
 
@@ -490,6 +577,7 @@ static inline void wait_for_more(struct thread *t, struct head *waiting, const s
 
 // Bytes that the thread has accessed, and that the other thread had written, in the event's line.
 static inline void count_event(struct thread *t, struct key key, u64 own_bytes, u64 other_bytes) {
+    key = without_gap(t, key);
     if (is_unknown_line(t, key.line)) {
         count_new_event(t, key, own_bytes, other_bytes);
         return;

@@ -9,6 +9,9 @@
 // what all threads had. A count that begins anew looks small: that of the writer alone does so
 // after 64 MiB, which what all have fetched tells.
 //
+// Stamps lie apart from all else that a slow path needs: only one line in eight has one, and
+// gaps of the others are unknown.
+//
 // Neighbours: `access.h` stamps, `meeting.h` asks.
 #ifndef TT_GAPS_H
 #define TT_GAPS_H
@@ -26,6 +29,13 @@ static inline void note_fetched(struct thread *t) {
         return;
     __atomic_store_n(&tt_fetched[t->id], (u32)(t->fetched / LINES_OF_UNIT), __ATOMIC_RELAXED);
     __atomic_fetch_add(&tt_all_fetched, 1, __ATOMIC_RELAXED);
+}
+
+// Whether the line of this address has a stamp: as good as at random, since programs go over their
+// memory in steps.
+#define STAMPED_OF_BITS 3
+static inline int is_stamped(u64 address) {
+    return (address >> LINE_SHIFT) * 0x9e3779b97f4a7c15ull >> (64 - STAMPED_OF_BITS) == 0;
 }
 
 static inline u32 stamp_with(u32 all, u32 own) { return all << GAP_OWN_BITS | (own & (OWN_UNITS - 1)); }

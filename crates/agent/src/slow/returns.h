@@ -20,8 +20,8 @@
 #include "grants.h"
 
 enum { LOOKS = 8 }; // at events, to choose one
-enum { FIRST_EVENTS = 16 }; // of a slice, whose lines are awaited, too, instead of others
-enum { AGAIN = 7 }; // further returns that are awaited right after the first one
+enum { FIRST_EVENTS = 4 }; // of a slice, whose lines are awaited, too, instead of others
+enum { AGAIN = 3 }; // further returns that are awaited right after the first one
 
 // Instructions that the thread has executed.
 static u64 executed_by(const struct thread *t) {
@@ -34,8 +34,6 @@ static u64 executed_by(const struct thread *t) {
     return sum;
 }
 
-static inline u32 gap_in(const struct event *e) { return (u32)(e->key.who >> (KIND_SHIFT + GAP_SHIFT)) & 7; }
-
 // One more return, or absence, of the thread after so many instructions.
 COLD static void count_return(struct thread *t, u64 line, u32 gap, u64 instructions) {
     struct key key = {line, 0, (u64)gap << (KIND_SHIFT + GAP_SHIFT) | t->id};
@@ -46,10 +44,15 @@ COLD static void count_return(struct thread *t, u64 line, u32 gap, u64 instructi
         e->count++;
         return;
     }
+    if (t->returns >= MAX_RETURNS)
+        return;
+    t->returns++;
     u32 name = append(t, max_events(t));
     struct event e = {.key = key, .count = 1, .own_bytes = instructions};
     if (name != NONE)
         insert(t, name, &e);
+    else
+        t->returns--;
 }
 
 static inline void end_probe(struct thread *t, struct probe *p, u32 gap, u64 instructions) {
@@ -126,7 +129,7 @@ static u64 line_to_await(struct thread *t, int hottest) {
     u64 line = 0, count = 0;
     for (u32 k = 0; k < LOOKS; k++) {
         const struct event *e = event_at(t, next_event(t));
-        int can_be = e->key.line && gap_in(e) < GAP_RETURNED && !is_awaited(t, e->key.line);
+        int can_be = e->key.line && !is_return(e) && !is_awaited(t, e->key.line);
         if (can_be && !is_tracked(e->key.line) && e->count > count) {
             line = e->key.line;
             count = e->count;
