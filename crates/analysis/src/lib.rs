@@ -12,7 +12,7 @@
 //! | `phases.rs`, `sampled_phases.rs` | when the communication changes; C_D |
 //! | `progress.rs` | the program's own time: how far it was, and how long it takes alone |
 //! | `overlap.rs` | how much threads ran at the same time |
-//! | `expected.rs` | transfers and waiting on a line with all threads at once |
+//! | `expected.rs` | most transfers of a line with all threads at once |
 //! | `latent.rs` | false sharing that other lines or another place of memory would show |
 //! | `mse.rs` | how far two matrices are apart |
 //! | `pattern.rs`, `pattern/` | which of the common patterns a matrix shows |
@@ -61,7 +61,7 @@ pub use difference::{
     LineChange, ObjectChange, ObjectChanges, Run, Side, difference, object_changes,
 };
 pub use evidence::{Evidence, HITS_PER_PAIR, HITS_PER_THREAD};
-pub use expected::{Expectation, Price, Visitor, expectation};
+pub use expected::{AtMost, Pace, Visitor, at_most};
 pub use heterogeneity::{heterogeneity, unevenness};
 pub use kinds::{Choice, ChoiceError, MatrixKind, both_ways};
 pub use larger_pages::{PageSize, larger_pages, pages_by_address};

@@ -255,8 +255,7 @@ impl Telling<'_> {
             let at_once = self.is_listed(group).then(|| at_once.next())??;
             let expected = self.expected(group, at_once.map(|at_once| at_once.part));
             let little = at_once.filter(AtOncePart::is_little).map(|at_once| at_once.part);
-            let enough = self.is_enough(group, little, expected.as_ref());
-            enough.then(|| self.finding(group, little, expected))
+            self.is_enough(group, little).then(|| self.finding(group, little, expected))
         };
         groups.iter().map(cause).collect()
     }
@@ -272,22 +271,18 @@ impl Telling<'_> {
     fn is_listed(&self, group: &Group) -> bool {
         let seen = !self.is_sampled() || group.hits >= MIN_HITS;
         let told = group.class != Class::Unknown;
-        let much = group.events >= MIN_EVENTS_APART && self.share(group) >= LISTED;
-        seen && told && (much || self.native.is_known(group))
+        group.events >= MIN_EVENTS_APART && seen && told && self.share(group) >= LISTED
     }
 
     /// What to expect when the group's threads run natively at once. Where a lock keeps them apart,
     /// its line moves at least about as often as theirs.
     fn expected(&self, group: &Group, at_once: Option<f64>) -> Option<Expected> {
         let locked = self.locks.saturating_mul(2) >= group.events;
-        self.native.expected(group, &self.costs.prices(), at_once, locked)
+        self.native.expected(group, &self.costs.paces(), at_once, locked)
     }
 
     /// Whether there are enough events, `apart` being how little its threads ran at the same time.
-    fn is_enough(&self, group: &Group, apart: Option<f64>, expected: Option<&Expected>) -> bool {
-        if expected.is_some_and(|expected| expected.events >= MIN_EVENTS as f64) {
-            return true;
-        }
+    fn is_enough(&self, group: &Group, apart: Option<f64>) -> bool {
         let in_turns = !self.is_sampled() && apart.is_some() && group.class == Class::False;
         let least = MIN_EVENTS_APART as f64 + MIN_RATE_APART * self.profile.meta.wall_seconds;
         let notable = group.events as f64 >= least && self.share(group) >= NOTABLE_OTHER;
@@ -342,18 +337,18 @@ struct Seen {
 }
 
 impl Seen {
-    /// What a group costs. What is expected to happen at once says more than that it hardly did.
+    /// What a group costs.
     fn cost(&self, kind: CauseKind, group: &Group, costs: &Costs) -> Cost {
         let least = if kind == CauseKind::FalseSharing { NOTABLE_FALSE } else { NOTABLE_OTHER };
         let enough_share = self.share >= least;
         let lines = group.events as f64 * self.from_memory.unwrap_or(0.0);
         let moved = group.events - lines as u64;
         let cost = match &self.expected {
-            Some(expected) => costs.of_waiting(expected, enough_share),
+            Some(expected) => costs.of_waiting(expected, group.events, enough_share),
             None => costs.of_events(moved, self.hits, enough_share),
         };
-        let at_once = self.at_once.filter(|_| self.expected.is_none());
-        let cost = cost.leaving_out(left_out(kind, group), at_once, self.share >= NOTABLE_FALSE);
+        let left_out = left_out(kind, group);
+        let cost = cost.leaving_out(left_out, self.at_once, self.share >= NOTABLE_FALSE);
         let memory_share = self.from_memory.and_then(|_| costs.of_memory(lines));
         Cost { memory_share, ..cost }
     }

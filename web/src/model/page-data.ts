@@ -170,6 +170,7 @@ export type Expected = {
   events: number;
   low: number;
   high: number;
+  at_once: boolean;
   in_turns: boolean;
   may_exclude: boolean;
 };

@@ -9,7 +9,7 @@
 use crate::causes::expected::Expected;
 use crate::layouts::Placement;
 use crate::reliability::FAR_OFF;
-use analysis::Price;
+use analysis::Pace;
 use profile::{Basis, Mode, Profile};
 use serde::Serialize;
 use statistics::poisson;
@@ -27,9 +27,10 @@ const PER_ACCESS: f64 = 2.5;
 /// Nanoseconds that a line takes from memory where many follow each other and are fetched ahead,
 /// usual.
 const MEMORY: f64 = 20.0;
-/// Part of a transfer's latency in which a thread can do nothing else, at least: stores wait in
-/// buffers, and loads overlap with what does not need them.
-const MIN_STALLED: f64 = 0.5;
+/// Part of a transfer's latency in which a thread can go on: stores wait in buffers, and loads
+/// overlap with what does not need them. Likely; atomic instructions never do, plain stores may all
+/// the time.
+const OVERLAPPED: f64 = 0.5;
 
 /// What a finding's transfers cost: an estimate.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, TS)]
@@ -126,43 +127,42 @@ impl Costs {
         Cost::of(events * self.latency.mid / 1e9, shares, enough_share)
     }
 
-    /// The prices at which waiting is expected: the likely, the least and the most. What is dear
-    /// for the program makes a finding's share small.
-    pub(super) fn prices(&self) -> [Price; 3] {
-        let price = |latency_ns: f64, instruction_ns: f64, hold_ns: f64, stalled: f64| Price {
+    /// At what pace threads can transfer a line: likely, the slowest and the fastest.
+    pub(super) fn paces(&self) -> [Pace; 3] {
+        let pace = |latency_ns: f64, instruction_ns: f64, hold_ns: f64| Pace {
             latency_ns,
             instruction_ns,
             hold_ns,
-            stalled,
         };
-        let (latency, instruction) = (self.latency, INSTRUCTION);
+        let latency = self.latency;
         [
-            price(latency.mid, instruction.mid, latency.mid / 2.0, 1.0),
-            price(latency.low, instruction.high, latency.mid, MIN_STALLED),
-            price(latency.high, instruction.low, latency.low / 2.0, 1.0),
+            pace(latency.mid, INSTRUCTION.mid, OVERLAPPED * latency.mid),
+            pace(latency.high, INSTRUCTION.low, latency.high),
+            pace(latency.low, INSTRUCTION.high, 0.0),
         ]
     }
 
-    /// What it costs to wait as long as is expected.
-    pub(super) fn of_waiting(&self, expected: &Expected, enough_share: bool) -> Cost {
+    /// What it costs to wait as long as is expected. The program waits for its other lines, too,
+    /// and runs for longer: that keeps the share below 1.
+    pub(super) fn of_waiting(&self, expected: &Expected, counted: u64, enough_share: bool) -> Cost {
         let instruction = [INSTRUCTION.mid, INSTRUCTION.high, INSTRUCTION.low];
         let latency = [self.latency.mid, self.latency.low, self.latency.high];
+        let others = (self.all_events - counted as f64).max(0.0);
+        let waited = |k: usize| expected.waits[k] * latency[k];
         let share = |k: usize| {
-            let waited = expected.waited_ns[k];
             let own = match &self.own {
-                Own::Whole(own) => [own.mid, own.high, own.low][k],
-                // The program waits for its other lines, too.
+                Own::Whole(own) => [own.mid, own.high, own.low][k].max(waited(k)),
                 Own::Instructions(count) => {
-                    count * instruction[k] + waited.max(self.all_events * latency[k])
+                    count * instruction[k] + waited(k) + others * latency[k]
                 }
                 Own::Unknown => return None,
             };
-            (own > 0.0).then(|| (waited / own).min(1.0))
+            (own > 0.0).then(|| waited(k) / own)
         };
         let (mid, ends) = (share(0), [share(1), share(2)]);
         let low = ends[0].zip(mid).map(|(low, mid)| low.min(mid));
         let high = ends[1].zip(mid).map(|(high, mid)| high.max(mid));
-        Cost::of(expected.waited_ns[0] / 1e9, [mid, low, high], enough_share)
+        Cost::of(waited(0) / 1e9, [mid, low, high], enough_share)
     }
 
     /// Share of the program's own processor time that so many lines from memory cost.
@@ -377,17 +377,18 @@ mod tests {
             events: 1e4,
             low: 1e3,
             high: 1e5,
+            at_once: true,
             in_turns: false,
             may_exclude: false,
-            waited_ns: [1e6, 1e5, 9e6],
+            waits: [1e4, 1e3, 1e5],
         };
         // 1 ms of waiting beside 1 ms of instructions.
-        let cost = costs.of_waiting(&expected, false);
+        let cost = costs.of_waiting(&expected, 10_000, false);
         assert_eq!((cost.cpu_share, cost.worth), (Some(0.5), true));
         let [likely, least, most] = cost.gain.unwrap();
         assert!((likely - 2.0).abs() < 1e-9 && least < 1.1 && most > 10.0, "{cost:?}");
-        let none = Expected { waited_ns: [1e3, 1.0, 1e4], ..expected };
-        assert!(!costs.of_waiting(&none, true).worth, "0.1 %");
+        let none = Expected { waits: [10.0, 1.0, 50.0], ..expected };
+        assert!(!costs.of_waiting(&none, 10, true).worth, "0.1 %");
         assert!(costs.of_memory(1e4).unwrap() > 0.1 && costs.of_memory(0.0) == Some(0.0));
     }
 

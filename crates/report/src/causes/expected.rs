@@ -1,16 +1,18 @@
 //! What to expect of a finding when all of its threads run natively at once, and what of it is
 //! memory traffic.
 //!
-//! Problem: recorded threads overlap as they happen to. Approach: how soon each thread comes back
-//! to a line (`returns`) gives its visits, and `analysis::expectation` what they cost. Where
-//! threads ran at the same time often enough, what was counted, divided by that part, bounds it:
-//! threads that keep each other out come in turns, whatever their visits say. Where they did not,
-//! the interval reaches from what was counted to what visits at random would give. Events beyond
-//! what caches hold (`gaps`) are memory traffic. Pure. Neighbour: `cost` has the prices.
+//! Problem: recorded threads overlap as they happen to. Approach: what was counted came about while
+//! threads ran at the same time. Where that was so often enough, the count divided by that part is
+//! what to expect. It is never more than how soon each thread comes back to its lines (`returns`)
+//! and the capacity of a line allow (`analysis::at_most`): recorded threads may transfer a line at
+//! each access, native ones go on meanwhile. Where the threads hardly ran at the same time, the
+//! interval reaches from the count to that bound, and what is likely is not known: the count
+//! stands. Events beyond what caches hold (`gaps`) are memory traffic. Pure. Neighbour: `cost` has
+//! the prices.
 
 use crate::causes::group::{Class, Group};
 use crate::causes::synchronization::Sync;
-use analysis::{Price, Use, Visitor, expectation};
+use analysis::{Pace, Use, Visitor, at_most};
 use profile::{Gap, Profile, ReturnRow};
 use serde::Serialize;
 use statistics::poisson;
@@ -26,7 +28,7 @@ const MIN_RETURNS: u64 = 5;
 const MIN_COVERED: f64 = 0.2;
 /// Events whose gap is known, below which nothing is said of memory traffic.
 const MIN_GAPS: u64 = 100;
-/// Part of the time in which threads must have run at once for counts to say that they take turns.
+/// Part of the time in which threads must have run at once for counts to say what to expect.
 const MIN_AT_ONCE: f64 = 0.1;
 /// Visits at even distances are seen, from random moments on, as if they were twice as many.
 const EVEN: f64 = 0.5;
@@ -44,14 +46,16 @@ pub struct Expected {
     pub low: f64,
     /// The most.
     pub high: f64,
-    /// The threads ran at the same time, and came to the lines in turns all the same.
+    /// The threads ran at the same time often enough to tell.
+    pub at_once: bool,
+    /// They did, and came to the lines in turns all the same.
     pub in_turns: bool,
     /// They may keep each other out: then it is as few as were counted.
     pub may_exclude: bool,
-    /// Time that threads wait for the lines, likely, least and most, ns.
+    /// How many latencies threads wait for the lines, likely, least and most.
     #[serde(skip)]
     #[ts(skip)]
-    pub waited_ns: [f64; 3],
+    pub waits: [f64; 3],
 }
 
 /// What a profile says of visits and gaps.
@@ -99,11 +103,6 @@ impl<'a> Native<'a> {
         rows.iter().copied().filter(|row| row.returns >= MIN_RETURNS).collect()
     }
 
-    /// Whether several threads are known to come to a line of the group again and again.
-    pub(super) fn is_known(&self, group: &Group) -> bool {
-        group.lines.keys().any(|line| self.visitors(*line).len() > 1)
-    }
-
     /// How often the thread comes to the line in its run, and the interval; `None` where that is
     /// not known.
     pub(super) fn visits(&self, row: &ReturnRow) -> Option<[f64; 3]> {
@@ -131,19 +130,19 @@ impl<'a> Native<'a> {
         self.writers.get(&line).is_some_and(|writers| writers.contains(&thread))
     }
 
-    /// What to expect of a group, `prices` being the likely, the least and the most; `at_once` is
-    /// the part of the time in which its threads ran at once, of that in which they could.
+    /// What to expect of a group, `paces` being the likely, the slowest and the fastest; `at_once`
+    /// is the part of the time in which its threads ran at once, of that in which they could.
     pub(super) fn expected(
         &self,
         group: &Group,
-        prices: &[Price; 3],
+        paces: &[Pace; 3],
         at_once: Option<f64>,
         locked: bool,
     ) -> Option<Expected> {
         if !may_be_expected(group.class) {
             return None;
         }
-        let (mut covered, mut events, mut waited) = (0u64, [0.0; 3], [0.0; 3]);
+        let (mut covered, mut bounds) = (0u64, [Bound::default(); 3]);
         for (line, count) in &group.lines {
             let rows = self.visitors(*line);
             let all = self.events.get(line).copied().unwrap_or_default();
@@ -154,26 +153,28 @@ impl<'a> Native<'a> {
             covered += count;
             // What other groups have on the line is theirs.
             let part = (*count as f64 / sum).min(1.0);
+            // Who reads and then writes makes two events of one transfer.
             let of_transfer = sum / all[0].max(all[1]).max(1) as f64;
-            for (k, price) in prices.iter().enumerate() {
+            for (k, (bound, pace)) in bounds.iter_mut().zip(paces).enumerate() {
                 let visitor = |row: &&ReturnRow| Visitor {
                     instructions: self.instructions.get(row.thread.index()).copied().unwrap_or(0.0),
                     visits: self.visits(row).map_or(0.0, |visits| visits[k]),
                     writes: self.writes(*line, row.thread.0),
                 };
                 let visitors: Vec<Visitor> = rows.iter().map(visitor).collect();
-                let found = expectation(&visitors, price);
-                events[k] += found.transfers * part * of_transfer;
-                waited[k] += found.waited_ns * part;
+                let found = at_most(&visitors, pace);
+                bound.events += found.transfers * part * of_transfer;
+                bound.waits += found.latencies_ns / pace.latency_ns * part;
+                bound.queued += found.queued_ns / pace.latency_ns * part;
             }
         }
         let on_lines: u64 = group.lines.values().sum();
-        if (covered as f64) < MIN_COVERED * group.events as f64 || events[0] <= 0.0 {
+        if (covered as f64) < MIN_COVERED * group.events as f64 || bounds[0].events <= 0.0 {
             return None;
         }
-        let factor = on_lines as f64 / covered as f64;
-        let scaled = |sums: [f64; 3]| sums.map(|sum| sum * factor);
-        Some(bounded(scaled(events), scaled(waited), group.events as f64, at_once, locked))
+        let factor = group.events.max(on_lines) as f64 / covered as f64;
+        let bounds = bounds.map(|bound| bound.times(factor));
+        Some(bounded(bounds, group.events as f64, at_once, locked))
     }
 
     /// Part of a group's events that came from memory, of those whose gap is known; `None` where
@@ -198,49 +199,81 @@ fn may_be_expected(class: Class) -> bool {
     matches!(class, Class::False | Class::True | Class::Sync(Sync::References))
 }
 
-/// Bounds what visits at random would give by what was counted.
+/// What the lines of a group allow at most.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+struct Bound {
+    /// RAW and WAW events.
+    events: f64,
+    /// Their latencies.
+    waits: f64,
+    /// Latencies of others before them.
+    queued: f64,
+}
+
+impl Bound {
+    fn times(self, factor: f64) -> Self {
+        let Self { events, waits, queued } = self;
+        Self { events: events * factor, waits: waits * factor, queued: queued * factor }
+    }
+
+    /// Latencies that threads wait for so many events.
+    fn waits(&self, events: f64) -> f64 {
+        let part = events / self.events.max(1.0);
+        self.waits * part + self.queued * part * part
+    }
+}
+
+/// What to expect within the bounds of the likely, the slowest and the fastest pace.
 fn bounded(
-    events: [f64; 3],
-    waited: [f64; 3],
+    [likely, slowest, fastest]: [Bound; 3],
     counted: f64,
     at_once: Option<f64>,
     locked: bool,
 ) -> Expected {
-    let [likely, least, most] = events;
     let by_counts = at_once.filter(|part| *part >= MIN_AT_ONCE).map(|part| counted / part.min(1.0));
-    // Fewer than visits at random would give, however dear a transfer is.
-    let in_turns = by_counts.is_some_and(|n| n < least);
-    let mid = by_counts.map_or(likely, |n| n.min(likely));
-    let may_exclude = in_turns || (by_counts.is_none() && locked);
-    let low = match by_counts.is_none() || in_turns {
-        true => least.min(counted).min(mid),
-        false => least.min(mid),
-    };
-    let high = most.max(mid);
-    let wait = |events: f64, k: usize, of: [f64; 3]| waited[k] * events / of[k].max(1.0);
-    let waited_ns = [wait(mid, 0, events), wait(low, 1, events), wait(high, 2, events)];
-    Expected { events: mid, low, high, in_turns, may_exclude, waited_ns }
+    // Fewer than even slow threads would make that do not wait for each other.
+    let in_turns = by_counts.is_some_and(|events| events < slowest.events);
+    let events = by_counts.unwrap_or(counted).min(likely.events);
+    let low = events.min(slowest.events).min(counted);
+    let high = fastest.events.max(events);
+    Expected {
+        events,
+        low,
+        high,
+        at_once: by_counts.is_some(),
+        in_turns,
+        may_exclude: in_turns || (by_counts.is_none() && locked),
+        waits: [likely.waits(events), slowest.waits(low), fastest.waits(high)],
+    }
 }
 
 impl Expected {
-    /// `Counted here: 1,200 transfers. …`, or empty where that is about the same.
+    /// `Counted here: 1,200 transfers. …`, or empty where what is expected is about the same.
     pub(crate) fn words(&self, counted: u64) -> String {
-        let ratio = self.events / counted.max(1) as f64;
-        let turns = match (self.in_turns, self.may_exclude) {
-            (true, _) => " Its threads came to it in turns.",
-            (false, true) => " Fewer if a lock keeps them apart, which is not known.",
-            (false, false) => "",
+        let (here, most) = (grouped(counted), short(self.high));
+        if !self.at_once {
+            if self.high < DIFFERENT * counted as f64 {
+                return String::new();
+            }
+            let lock = if self.may_exclude { ", nor whether a lock keeps them apart" } else { "" };
+            return format!(
+                "Counted here: {here} transfers; with its threads running natively at once, at most {most}. How many \
+                 of them it would be is not known{lock}."
+            );
+        }
+        let turns = match self.in_turns {
+            true => " Its threads came to it in turns; whether they always do is not known.",
+            false => "",
         };
+        let ratio = self.events / counted.max(1) as f64;
         if (1.0 / DIFFERENT..=DIFFERENT).contains(&ratio) {
             return turns.trim_start().into();
         }
         format!(
-            "Counted here: {} transfers; with its threads running natively at once, about {} are expected ({} to \
-             {}).{turns}",
-            grouped(counted),
+            "Counted here: {here} transfers; with its threads running natively at once, about {} are expected ({} to \
+             {most}).{turns}",
             short(self.events),
-            short(self.low),
-            short(self.high)
+            short(self.low)
         )
     }
 }
@@ -261,33 +294,56 @@ pub(crate) fn memory_words(part: Option<f64>) -> String {
 mod tests {
     use super::*;
 
-    const EVENTS: [f64; 3] = [1e6, 2e5, 4e6];
-    const WAITED: [f64; 3] = [1e8, 1e7, 8e8];
-
-    #[test]
-    fn counts_bound_what_is_expected_where_threads_ran_at_once() {
-        let about = bounded(EVENTS, WAITED, 5e5, Some(0.5), false);
-        assert_eq!((about.events, about.low, about.high), (1e6, 2e5, 4e6));
-        assert!(!about.in_turns && !about.may_exclude);
-        assert_eq!(about.waited_ns, WAITED);
-        // More was counted than a machine can transfer.
-        assert_eq!(bounded(EVENTS, WAITED, 1e7, Some(1.0), false).events, 1e6);
-        let turns = bounded(EVENTS, WAITED, 1e3, Some(1.0), false);
-        assert!(turns.in_turns && turns.may_exclude);
-        assert_eq!((turns.events, turns.low, turns.high), (1e3, 1e3, 4e6));
-        assert_eq!(turns.waited_ns[0], 1e5);
+    /// The likely, the slowest and the fastest pace.
+    fn bounds() -> [Bound; 3] {
+        [1e6, 2e5, 4e6].map(|events| Bound { events, waits: events / 2.0, queued: events })
     }
 
     #[test]
-    fn where_threads_did_not_meet_the_interval_begins_at_what_was_counted() {
-        for at_once in [None, Some(0.01)] {
-            let found = bounded(EVENTS, WAITED, 700.0, at_once, true);
-            assert_eq!((found.events, found.low, found.high), (1e6, 700.0, 4e6));
-            assert!(found.may_exclude && !found.in_turns);
-            assert!(found.words(700).starts_with("Counted here: 700 transfers"));
-            assert!(found.words(700).contains("a lock"));
+    fn what_was_counted_is_scaled_to_all_threads_at_once() {
+        let about = bounded(bounds(), 4e5, Some(0.5), false);
+        assert_eq!((about.events, about.low, about.high), (8e5, 2e5, 4e6));
+        assert!(!about.in_turns && !about.may_exclude);
+        // 0.8 of the latencies, and 0.64 of the queue.
+        assert!((about.waits[0] - (4e5 + 6.4e5)).abs() < 1.0, "{about:?}");
+        assert!(
+            about.words(400_000).contains("about 800 k are expected (200 k to 4.0 M)"),
+            "{about:?}"
+        );
+        assert_eq!(bounded(bounds(), 9e5, Some(1.0), false).words(900_000), "");
+    }
+
+    #[test]
+    fn nothing_is_expected_beyond_what_threads_and_line_can_do() {
+        let [likely, ..] = bounds();
+        // More was counted than that: recorded threads transfer a line at each access.
+        for (counted, at_once) in [(1e7, Some(1.0)), (1e7, None), (9e5, Some(0.2))] {
+            let found = bounded(bounds(), counted, at_once, false);
+            assert_eq!((found.events, found.waits[0]), (likely.events, 1.5e6), "{counted}");
+            assert!(found.low <= found.events && found.events <= found.high);
         }
-        assert_eq!(bounded(EVENTS, WAITED, 9e5, Some(1.0), false).words(900_000), "");
+        // Nor ten times more than was counted.
+        assert!(bounded(bounds(), 10.0, Some(MIN_AT_ONCE), false).events <= 100.0);
+    }
+
+    #[test]
+    fn threads_that_come_in_turns_are_expected_to_go_on_so() {
+        let turns = bounded(bounds(), 1e3, Some(1.0), false);
+        assert!(turns.in_turns && turns.may_exclude);
+        assert_eq!((turns.events, turns.low, turns.high), (1e3, 1e3, 4e6));
+        assert!(turns.words(1000).starts_with("Its threads came to it in turns"));
+    }
+
+    #[test]
+    fn where_threads_did_not_meet_the_count_stands_and_the_most_is_said() {
+        for at_once in [None, Some(0.01)] {
+            let found = bounded(bounds(), 700.0, at_once, true);
+            assert_eq!((found.events, found.low, found.high), (700.0, 700.0, 4e6));
+            assert!(found.may_exclude && !found.in_turns && !found.at_once);
+            let words = found.words(700);
+            assert!(words.starts_with("Counted here: 700 transfers") && words.contains("a lock"));
+            assert!(words.contains("at most 4.0 M") && words.contains("is not known"), "{words}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::cost::{Cost, Costs};
 use super::expected::Native;
 use super::memory::Memory;
 use super::words::thread_list;
-use analysis::{LATENT_LINE, Latent, Use, Variation, Visitor, expectation, latent};
+use analysis::{LATENT_LINE, Latent, Use, Variation, Visitor, at_most, latent};
 use profile::{Profile, ReturnRow};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -77,7 +77,7 @@ pub(super) fn found(
             // No more than such a line can serve.
             let of_them = uses.iter().filter(|one| found.threads.contains(&one.thread));
             let visitors: Vec<Visitor> = of_them.map(|one| native.visitor(one)).collect();
-            let served = expectation(&visitors, &costs.prices()[0]).transfers;
+            let served = at_most(&visitors, &costs.paces()[0]).transfers;
             found.visits = found.visits.min(served);
             let cost = costs.of_events(found.visits as u64, None, false);
             told((object, &name), way, &found, returns, cost)
