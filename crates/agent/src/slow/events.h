@@ -37,8 +37,8 @@
 #define FEW_BITS 13                  // of a thread that has been thinned, until more of its code communicates
 #define FEW_EVENTS (1u << 11)
 #define MANY_WITH_GAPS (MAX_EVENTS / 4) // from which on lines have none
-#define MAX_SITES_WITH_GAPS 512 // events by code site alone with gaps, which come on top
-#define MAX_RETURNS 256         // which come on top as well
+#define MAX_SITES_WITH_GAPS 512         // events by code site alone with gaps, which come on top
+#define MAX_RETURNS 256                 // which come on top as well
 #define ADMITTED_OF 64
 #define CANDIDATES 8
 #define MANY_CHUNKS 16 // of events: with more, they wait
@@ -111,8 +111,8 @@ static inline struct event *event_at(const struct thread *t, u32 name) {
 #define NAME ((1u << NAME_BITS) - 1)
 #define GONE NAME
 _Static_assert(((1u << WIDEST_BITS) / 4 + MORE_WITHOUT_LINE + MORE_BY_ONE_SITE + MAX_RETURNS +
-                           MAX_SITES_WITH_GAPS) / EVENTS_PER_CHUNK *
-                           EVENT_NAMES +
+                MAX_SITES_WITH_GAPS) /
+                           EVENTS_PER_CHUNK * EVENT_NAMES +
                        EVENT_NAMES <
                    NAME,
                "all names fit");

@@ -37,7 +37,8 @@ static inline void count_with_writer(struct thread *t, unsigned kind, u64 writer
     count_cell(t, kind, writer);
     count_for_path(t, site);
     struct key key = {start & ~(LINE - 1), (u64)m->site << OTHER_SITE_SHIFT | site,
-                      (u64)group_at(start) << OBJECT_SHIFT | (u64)(kind | m->gap << GAP_SHIFT) << KIND_SHIFT | writer};
+                      (u64)group_at(start) << OBJECT_SHIFT | (u64)(kind | m->gap << GAP_SHIFT) << KIND_SHIFT |
+                          writer};
     if (late) {
         count_without_line(t, key);
         return;

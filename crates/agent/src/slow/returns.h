@@ -19,9 +19,9 @@
 #include "events.h"
 #include "grants.h"
 
-enum { LOOKS = 8 }; // at events, to choose one
+enum { LOOKS = 8 };        // at events, to choose one
 enum { FIRST_EVENTS = 4 }; // of a slice, whose lines are awaited, too, instead of others
-enum { AGAIN = 3 }; // further returns that are awaited right after the first one
+enum { AGAIN = 3 };        // further returns that are awaited right after the first one
 
 // Instructions that the thread has executed.
 static u64 executed_by(const struct thread *t) {
