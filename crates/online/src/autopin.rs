@@ -17,14 +17,14 @@ pub enum Step {
     Wait,
     /// This placement is to be tried; `None`: none.
     Try(Option<Pinning>),
-    /// This one has been best: so many times the work that was done without.
+    /// This one was best; with it, the work per time was this multiple of that without a placement.
     Stay(Option<Pinning>, f64),
 }
 
 /// A placement: its name, and the processor of each task.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Pinning {
-    /// What it is called.
+    /// For messages.
     pub name: &'static str,
     /// By task.
     pub cpus: Vec<u32>,
