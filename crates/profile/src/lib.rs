@@ -2,13 +2,14 @@
 //!
 //! `profile.json` holds [`Meta`]; Parquet tables hold the rest, documented column by column in
 //! `schema.rs`. Neighbours: `recorder` writes, `report`, `placement` users and the Python package
-//! read. Inside: `model`, `note`, `sampling` and `tables` are what a profile is in memory, `folder`
-//! saves and loads it, `rows` translates between rows and columns, `parquet_file` between columns
-//! and bytes, `check` holds the invariants that every saved or loaded profile satisfies.
+//! read. Inside: `model`, `meta`, `note`, `sampling` and `tables` are what a profile is in memory,
+//! `folder` saves and loads it, `rows` translates between rows and columns, `parquet_file` between
+//! columns and bytes, `check` holds the invariants that every saved or loaded profile satisfies.
 
 mod check;
 mod error;
 mod folder;
+mod meta;
 mod model;
 mod note;
 mod parquet_file;
@@ -20,7 +21,8 @@ mod tables;
 
 pub use error::ProfileError;
 pub use folder::{check_destination, flow_with_nodes};
-pub use model::{Counted, Meta, Mode, OwnTime, Parameters, ProcessRow, Profile, Totals, Windows};
+pub use meta::{Counted, Meta, Mode, OwnTime, Parameters, ProcessRow, Totals, Windows};
+pub use model::Profile;
 pub use note::{Expensive, HeapUnnamed, NotWatched, Note, Unrecorded};
 pub use sampling::{Basis, Detector, Sampling};
 pub use schema::{SCHEMA_VERSION, TRACE_FILE};

@@ -5,7 +5,8 @@
 //! that it is about: `ThreadRow { loads: 7, ..sample::thread(1) }`, `profile.meta.wall_seconds =
 //! 2.0`.
 
-use crate::model::{Meta, Mode, Parameters, Profile, Totals};
+use crate::meta::{Meta, Mode, Parameters, Totals};
+use crate::model::Profile;
 use crate::schema::SCHEMA_VERSION;
 use crate::tables::pages::{AccessRow, NodesSeen, PageRow, PageTables, TouchedRow};
 use crate::tables::{CommRow, FlowRow, ThreadRow};

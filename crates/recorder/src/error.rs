@@ -81,6 +81,11 @@ impl RecorderError {
         }
     }
 
+    /// Whether the program cannot be recorded, but sampled from outside.
+    pub fn can_sample(&self) -> bool {
+        matches!(self, Self::Unsupported { can_sample: true, .. })
+    }
+
     /// The exit code that belongs to this failure.
     pub fn exit_code(&self) -> i32 {
         match self {

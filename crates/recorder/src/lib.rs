@@ -5,6 +5,7 @@
 //!   same in windows, read while the program runs.
 //! * [`sampled`]: records by sampling, a program that we start or processes that run; the same kind
 //!   of profile. [`watched`]: communication that the watching library has seen.
+//! * [`shown`]: what live views get, of both.
 //! * `naming`: says what lies at addresses of code and data, for both.
 //! * [`kept`]: caches of earlier work.
 //!
@@ -22,6 +23,7 @@ pub mod memory;
 mod naming;
 mod running;
 pub mod sampled;
+pub mod shown;
 
 pub use child::{Ended, Ending, Streams};
 pub use error::RecorderError;
@@ -38,4 +40,4 @@ use naming::{allocated, elements, frames, objects, pages, places, regions, threa
 pub use processes::Processes;
 pub use sampled::watched;
 pub use target::Target;
-pub use watch::live;
+pub use watch::{live, view};

@@ -10,8 +10,8 @@
 //! | `breaks.rs` | breaks, or a clock for whole processors, where threads are switched too often |
 //! | `watching.rs` | takes in what the watching library inside the programs has seen |
 //! | `heap.rs` | the blocks of the heap, as a library inside the programs tells |
-//! | `live.rs` | what the last seconds showed, again and again |
-//! | `windows.rs` | the last seconds of all processes, and which of them is shown |
+//! | `live.rs` | what the last seconds showed, again and again, for views |
+//! | `windows.rs` | the last seconds of all processes |
 //! | `process.rs` | what is known of a process: threads, memory, hits |
 //! | `files.rs` | files that only the processes lead to |
 //! | `handovers.rs` | what hits on arrays stand for: how often a line is handed over, times lines |
@@ -57,7 +57,7 @@ pub use choice::{
     Asked, Choice, DEFAULT_BUDGET, TransferTime, Wish, choose, choose_for_watching, choose_named,
 };
 pub use launch::launch;
-pub use live::{Feed, Listed, Live, Pace, Step, Window, live_attach, live_launch};
+pub use live::{Live, live_attach, live_launch};
 
 use crate::child::Ended;
 use profile::Profile;

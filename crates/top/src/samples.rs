@@ -23,7 +23,12 @@ pub(crate) fn snapshot(threads: u32) -> Snapshot {
         method: "cpu-clock, sample matching".into(),
         basis: "estimates from waiting times".into(),
         too_few: false,
-        sampling: Sampling { samples_per_second: 1234.0, decoded: 0.71, lost: 0, cost: 0.014 },
+        sampling: Some(Sampling {
+            samples_per_second: 1234.0,
+            decoded: 0.71,
+            lost: 0,
+            cost: 0.014,
+        }),
         processes: vec![process(1234, "redis-server", 320, true)],
         chosen: false,
         threads: (0..threads).map(thread).collect(),
@@ -41,7 +46,7 @@ pub(crate) fn snapshot(threads: u32) -> Snapshot {
 }
 
 pub(crate) fn process(pid: u32, name: &str, hits: u64, shown: bool) -> Process {
-    Process { pid, name: name.into(), threads: 4, hits, samples_per_second: 500.0, shown }
+    Process { pid, name: name.into(), threads: 4, hits, samples_per_second: Some(500.0), shown }
 }
 
 fn line(address: u64, object: &str, rate: f64, false_share: Option<f64>, code: &str) -> Line {

@@ -13,14 +13,15 @@ pub struct Snapshot {
     pub elapsed: Duration,
     /// The time that rates are of.
     pub window: Duration,
-    /// Where samples come from and what finds communication in them: "cpu-clock, sample matching".
+    /// How communication is found: "cpu-clock, sample matching", or "windows of exact recording, 2
+    /// % of the work observed, cost 15 %".
     pub method: String,
     /// What rates of events rest on: "events counted", or "estimates from waiting times".
     pub basis: String,
-    /// Too few samples in the window showed communication to say who communicates with whom.
+    /// Too few events were seen in the window to say who communicates with whom.
     pub too_few: bool,
-    /// How the sampling goes.
-    pub sampling: Sampling,
+    /// How the sampling goes; `None`: nothing is sampled.
+    pub sampling: Option<Sampling>,
     /// Those that are there or have talked lately, in order of their start.
     pub processes: Vec<Process>,
     /// The reader has chosen the one that is shown; otherwise it is the one that talks most.
@@ -59,10 +60,10 @@ pub struct Process {
     pub name: String,
     /// Those that run.
     pub threads: u32,
-    /// Samples that showed communication, in the window.
+    /// Events that were seen in the window.
     pub hits: u64,
-    /// Samples per second over the window.
-    pub samples_per_second: f64,
+    /// Samples per second over the window, where there are samples.
+    pub samples_per_second: Option<f64>,
     /// All else in the snapshot is about this one.
     pub shown: bool,
 }
@@ -95,7 +96,7 @@ pub struct Pair {
     pub to: ThreadId,
     /// Events per second.
     pub rate: f64,
-    /// Samples behind the rate.
+    /// Events that were seen, behind the rate.
     pub hits: u64,
 }
 

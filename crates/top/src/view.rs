@@ -114,7 +114,7 @@ pub(crate) fn title(snapshot: &Snapshot, state: &State) -> String {
         (_, true) => "  [paused]",
         _ => "",
     };
-    let few = if snapshot.too_few { "  [not enough samples]" } else { "" };
+    let few = if snapshot.too_few { "  [too few events seen]" } else { "" };
     format!(
         "{}{}: {} threads, {} transfers/s (RAW + WAW), {}{mark}{few}",
         snapshot.target,
@@ -125,9 +125,11 @@ pub(crate) fn title(snapshot: &Snapshot, state: &State) -> String {
     )
 }
 
-/// What rates rest on, then how samples are made and what they cost, which may not fit.
+/// What rates rest on, then how communication is found and what that costs, which may not fit.
 pub(crate) fn method(snapshot: &Snapshot) -> String {
-    let sampling = &snapshot.sampling;
+    let Some(sampling) = &snapshot.sampling else {
+        return format!("{}; {}", snapshot.basis, snapshot.method);
+    };
     let lost = match sampling.lost {
         0 => String::new(),
         lost => format!(", {} lost", narrow(lost as f64)),

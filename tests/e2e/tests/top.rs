@@ -25,7 +25,7 @@ fn top(args: &[&str]) -> Run {
 
 /// Whether anything can be sampled here; says so if not.
 fn can_sample(what: &str) -> bool {
-    let outcome = top(&["--batch", "1", "--", "sleep", "0.2"]).run();
+    let outcome = top(&["--sample", "--batch", "1", "--", "sleep", "0.2"]).run();
     let refused = outcome.exit_code == Some(125);
     if refused {
         probe::skip(what, &own_sentence(&outcome));
@@ -88,20 +88,72 @@ fn a_running_program_is_shown_and_goes_on() {
     assert!(program.goes_on());
 }
 
-#[test]
-fn a_program_is_started_shown_to_its_end_and_its_status_kept() {
-    if !can_sample("top -- CMD") {
-        return;
-    }
+/// A started program, looked at in one of two ways: to its end, with its output and status.
+fn is_shown_to_its_end(way: &[&str], words: &str) -> String {
     let program = talkers();
-    let command = [program.to_str().expect("a plain path"), "1", "2500", "same"];
-    let outcome = top(&["--interval", "500ms", "--"]).args(command).run().expect_code(0);
+    let command = [program.to_str().expect("a plain path"), "1", "2500", "apart"];
+    let args = [way, &["--interval", "500ms", "--"]].concat();
+    let outcome = top(&args).args(command).run().expect_code(0);
     let text = outcome.stdout_text();
     assert!(text.contains("ready\n") && text.contains("done\n"), "{text}");
-    assert!(text.contains("  [ended]"), "{text}");
-    assert!(text.contains("lines+0x0..0x40"), "{text}");
-    let outcome = top(&["--", "sh", "-c", "exit 7"]).run();
+    assert!(text.contains("  [ended]") && text.contains(words), "{text}");
+    let outcome = top(&[way, &["--", "sh", "-c", "exit 7"]].concat()).run();
     assert_eq!(outcome.exit_code, Some(7), "{}", outcome.stderr_text());
+    text
+}
+
+#[test]
+fn a_program_is_started_in_windows_and_shown_to_its_end() {
+    let text = is_shown_to_its_end(&[], "windows of exact recording");
+    // Each its own word of one line: nothing but false sharing, and hardly anything else at all.
+    let hot = text.lines().rfind(|line| line.contains("lines+0x0..0x40"));
+    let hot = hot.unwrap_or_else(|| panic!("the line of memory is missing in {text}"));
+    assert!(hot.contains("100 %") && hot.contains("talk talkers.c:"), "{hot}");
+}
+
+#[test]
+fn a_program_is_started_sampled_and_shown_to_its_end() {
+    if !can_sample("top --sample -- CMD") {
+        return;
+    }
+    let text = is_shown_to_its_end(&["--sample"], " samples/s");
+    assert!(text.contains("lines+0x0..0x40"), "{text}");
+}
+
+/// Threads 1 and 2 share a line, and so do 3 and 4.
+#[test]
+fn windows_tell_who_communicates_with_whom() {
+    let program = talkers();
+    let command = [program.to_str().expect("a plain path"), "2", "600000", "same"];
+    let args = ["--window", "1min", "--batch", "6", "--"];
+    let outcome = top(&args).args(command).run().expect_code(0);
+    let picture = last_picture(&outcome);
+    let rows = picture.lines().skip_while(|line| !line.contains("Matrix")).skip(1);
+    let mut rows = rows.map(|row| row.split_whitespace().collect::<Vec<_>>());
+    let takers = rows.next().expect("a row of takers");
+    let mut pairs = Vec::new();
+    for row in rows.take(takers.len()) {
+        let (giver, cells) = row.split_first().expect("a giver");
+        let busy = takers.iter().zip(cells).filter(|(_, cell)| !["·", "\\", "0"].contains(cell));
+        // The initial thread has started them all.
+        pairs.extend(busy.map(|(taker, _)| (*giver, *taker)).filter(|p| p.0 != "0" && p.1 != "0"));
+    }
+    pairs.sort_unstable();
+    assert_eq!(pairs, [("1", "2"), ("2", "1"), ("3", "4"), ("4", "3")], "{picture}");
+}
+
+#[test]
+fn what_cannot_be_recorded_is_sampled() {
+    if !can_sample("top of a static program") {
+        return;
+    }
+    let target = Target::new(Compiler::Gcc, "tests/programs/known/talkers.c");
+    let target = target.flags(&["-O2", "-g", "-pthread", "-static", "-DFOR_TOP_STATIC"]);
+    let program = target.build().unwrap_or_else(|error| panic!("{error}"));
+    let command = [program.to_str().expect("a plain path"), "1", "1500", "same"];
+    let outcome = top(&["--"]).args(command).run().expect_code(0);
+    assert!(outcome.stderr_text().contains("it is sampled instead"), "{}", outcome.stderr_text());
+    assert!(outcome.stdout_text().contains(" samples/s"), "{}", outcome.stdout_text());
 }
 
 #[test]
@@ -182,9 +234,6 @@ fn started(file: &Path) -> String {
 /// As when the reader quits.
 #[test]
 fn a_started_program_ends_with_the_terminal_of_the_view() {
-    if !can_sample("top -- CMD in a terminal that is closed") {
-        return;
-    }
     let scratch = Scratch::new();
     let pid = scratch.join("pid");
     let script =

@@ -1,5 +1,6 @@
-//! `threadtalk top`: who talks to whom, now. Neighbours: `recorder::sampled` samples in a thread of
-//! its own, the crate `top` draws, `top/frame.rs` makes what is drawn of what was sampled.
+//! `threadtalk top`: who talks to whom, now. Neighbours: `recorder::view` records in windows and
+//! `recorder::sampled` samples, in a thread of their own, the crate `top` draws, `top/frame.rs`
+//! makes what is drawn of what was seen.
 
 mod frame;
 
@@ -7,8 +8,9 @@ use super::record::sampled::{self as how, Args as How};
 use crate::said::{refuse, say};
 use anyhow::Context;
 use clap::ArgGroup;
-use recorder::sampled::{Feed, Live, Pace, SampleOptions, Step, live_attach, live_launch};
-use recorder::{Ended, RecorderError, Streams, Target, signals};
+use recorder::sampled::{Live, SampleOptions, live_attach, live_launch};
+use recorder::shown::{Feed, Pace, Step};
+use recorder::{Ended, RecorderError, Streams, Target, signals, view};
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
@@ -16,6 +18,7 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 use top::{Look, Snapshot, Source, State};
 use topology::{Hierarchy, Topology};
+use windows::Dial;
 
 /// How long a program that is asked to end may take before it is asked again.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -23,8 +26,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const REST: Duration = Duration::from_millis(20);
 /// Columns of text in a pipe.
 const COLUMNS: usize = 100;
+/// What windows of exact recording may cost unless told otherwise, in percent.
+const WINDOWS_BUDGET: f64 = 20.0;
 
-/// Watch live which threads communicate, by sampling
+/// Watch live which threads communicate
+///
+/// A program that is started here is recorded exactly in short windows, where it can be. Running
+/// programs, and those that cannot be recorded, are sampled.
 ///
 /// Shows the matrix of the last seconds, what each thread sends and receives, the hottest cache
 /// lines with their code, and at which level of the machine communication happens. Of several
@@ -50,9 +58,13 @@ pub struct Args {
     /// Print this many updates as plain text, then end
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     batch: Option<u64>,
-    /// Maximum cost, in percent of the program's processor time [default: 2]
-    #[arg(long, value_name = "PERCENT", value_parser = how::budget, conflicts_with = "rate", help_heading = "Sampling", hide_short_help = true)]
+    /// Maximum cost, in percent of the program's processor time [default: 20 in windows, 2 when
+    /// sampling]
+    #[arg(long, value_name = "PERCENT", value_parser = how::budget, conflicts_with = "rate", hide_short_help = true)]
     budget: Option<f64>,
+    /// Sample the program that is started, instead of recording it in windows
+    #[arg(long = "sample", id = "sampled", conflicts_with = "pid")]
+    sampled: bool,
     #[command(flatten)]
     how: How,
     /// The program to start and its arguments, after --
@@ -69,22 +81,67 @@ fn interval(text: &str) -> Result<Duration, String> {
     Ok(length)
 }
 
-/// Runs the verb; returns the process's exit code.
-pub fn run(mut args: Args) -> anyhow::Result<i32> {
-    args.how.budget = args.budget;
-    let pids = how::each_once(args.pid.clone());
-    let target = match pids.is_empty() {
-        true => Some(Target::resolve_any(&args.command)).transpose(),
-        false => Ok(None),
-    };
-    let (target, choice) = match target.and_then(|target| Ok((target, how::choose(&args.how)?))) {
-        Ok(chosen) => chosen,
-        Err(error) => return Ok(refuse(&error)),
-    };
+/// How a view comes by what it shows.
+enum Way {
+    /// In windows of exact recording.
+    Windows(Target, Dial),
+    /// By samples of a program that is started, or of running processes.
+    Samples(Option<Target>, SampleOptions),
+}
+
+impl Way {
+    fn choose(args: &Args) -> Result<Self, RecorderError> {
+        if args.command.is_empty() {
+            return Ok(Self::Samples(None, sample_options(args)?));
+        }
+        if !args.sampled && !args.how.are_given() {
+            match view::target(&args.command) {
+                Ok(target) => {
+                    let percent = args.budget.unwrap_or(WINDOWS_BUDGET);
+                    return Ok(Self::Windows(target, Dial::Budget(1.0 + percent / 100.0)));
+                }
+                Err(error) if error.can_sample() => {
+                    say(&format!("note: {error}; it is sampled instead"));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let target = Target::resolve_any(&args.command)?;
+        Ok(Self::Samples(Some(target), sample_options(args)?))
+    }
+
+    /// Whether a program is started.
+    fn starts(&self) -> bool {
+        !matches!(self, Self::Samples(None, _))
+    }
+
+    /// Looks until programs have ended or the view is closed.
+    fn look(
+        &self,
+        pids: &[u32],
+        (pace, feed): (Pace, &Feed),
+        streams: Streams,
+    ) -> Result<Option<Ended>, RecorderError> {
+        match self {
+            Self::Windows(target, dial) => {
+                view::launch(target, *dial, true, (pace, feed), streams).map(Some)
+            }
+            Self::Samples(Some(target), options) => {
+                live_launch(target, &mut Live::new(options, pace, feed), streams)
+            }
+            Self::Samples(None, options) => {
+                live_attach(pids, &mut Live::new(options, pace, feed)).map(|()| None)
+            }
+        }
+    }
+}
+
+fn sample_options(args: &Args) -> Result<SampleOptions, RecorderError> {
+    let choice = how::choose(&args.how)?;
     if let Some(note) = &choice.warning {
         say(&format!("note: {}", report::sentence(note)));
     }
-    let options = SampleOptions {
+    Ok(SampleOptions {
         choice,
         slice: Duration::ZERO,
         follow: true,
@@ -92,10 +149,20 @@ pub fn run(mut args: Args) -> anyhow::Result<i32> {
         // Its view names no objects.
         objects: false,
         cached: true,
+    })
+}
+
+/// Runs the verb; returns the process's exit code.
+pub fn run(mut args: Args) -> anyhow::Result<i32> {
+    args.how.budget = args.budget;
+    let pids = how::each_once(args.pid.clone());
+    let way = match Way::choose(&args) {
+        Ok(way) => way,
+        Err(error) => return Ok(refuse(&error)),
     };
     let pictured = args.batch.is_none() && io::stdout().is_terminal() && io::stdin().is_terminal();
     // The view covers up what the program prints.
-    let mut output = match target.is_some() && pictured {
+    let mut output = match way.starts() && pictured {
         true => Some(tempfile::tempfile().context("cannot make a file for the program's output")?),
         false => None,
     };
@@ -105,23 +172,19 @@ pub fn run(mut args: Args) -> anyhow::Result<i32> {
     };
     let feed = Feed::default();
     let pace = Pace { interval: args.interval, length: args.window.max(args.interval) };
-    let mut live = Live::new(&options, pace, &feed);
-    let (shown, sampled) = thread::scope(|scope| {
-        let sampling = scope.spawn(|| match &target {
-            Some(target) => live_launch(target, &mut live, streams),
-            None => live_attach(&pids, &mut live).map(|()| None),
-        });
-        let mut watched = Watched::new(&feed, &sampling);
+    let (shown, looked) = thread::scope(|scope| {
+        let looking = scope.spawn(|| way.look(&pids, (pace, &feed), streams));
+        let mut watched = Watched::new(&feed, &looking);
         let shown = show(&mut watched, &args, pictured);
-        end(&feed, target.is_some(), &sampling);
-        (shown, sampling.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        end(&feed, way.starts(), &looking);
+        (shown, looking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
     if let Some(output) = &mut output {
         output.seek(SeekFrom::Start(0))?;
         // The terminal may be closed.
         let _ = io::copy(output, &mut io::stdout().lock());
     }
-    let ended = match sampled {
+    let ended = match looked {
         Ok(ended) => ended,
         Err(error) => return Ok(refuse(&error)),
     };
@@ -130,15 +193,15 @@ pub fn run(mut args: Args) -> anyhow::Result<i32> {
     Ok(ended.filter(|e| e.interrupted.is_none()).map_or(0, |e| e.ending.shell_code()))
 }
 
-/// The thread that samples.
-type Sampling<'scope> = ScopedJoinHandle<'scope, Result<Option<Ended>, RecorderError>>;
+/// The thread that looks at programs.
+type Looking<'scope> = ScopedJoinHandle<'scope, Result<Option<Ended>, RecorderError>>;
 
-/// Ends the sampling, and with it a program that was started for it. One that does not end when
+/// Ends the looking, and with it a program that was started for it. One that does not end when
 /// asked is asked again, and then killed (`recorder::signals`).
-fn end(feed: &Feed, started: bool, sampling: &Sampling<'_>) {
+fn end(feed: &Feed, started: bool, looking: &Looking<'_>) {
     feed.quit();
     let mut asked: Option<Instant> = None;
-    while !sampling.is_finished() {
+    while !looking.is_finished() {
         if started && asked.is_none_or(|asked| asked.elapsed() > PATIENCE) {
             asked = Some(Instant::now());
             // SAFETY: no preconditions. Our handler passes it on.
@@ -148,25 +211,25 @@ fn end(feed: &Feed, started: bool, sampling: &Sampling<'_>) {
     }
 }
 
-/// What the view sees of the sampling.
+/// What the view sees.
 struct Watched<'a, 'scope> {
     feed: &'a Feed,
-    sampling: &'a Sampling<'scope>,
+    looking: &'a Looking<'scope>,
     machine: Option<Hierarchy>,
     shown: Snapshot,
 }
 
 impl<'a, 'scope> Watched<'a, 'scope> {
-    fn new(feed: &'a Feed, sampling: &'a Sampling<'scope>) -> Self {
+    fn new(feed: &'a Feed, looking: &'a Looking<'scope>) -> Self {
         // A machine that nothing is known of has no levels to show.
         let machine = Topology::discover().ok().map(|topology| Hierarchy::new(&topology));
-        Self { feed, sampling, machine, shown: Snapshot::default() }
+        Self { feed, looking, machine, shown: Snapshot::default() }
     }
 
     /// Waits for something to show; false when there will be nothing.
     fn wait(&self) -> bool {
         while !self.feed.is_waiting() {
-            if self.sampling.is_finished() || self.ended() {
+            if self.looking.is_finished() || self.ended() {
                 return self.feed.is_waiting();
             }
             thread::sleep(REST);
@@ -180,7 +243,7 @@ impl Source for Watched<'_, '_> {
         if let Some(window) = self.feed.take() {
             self.shown = frame::snapshot(&window, self.machine.as_ref());
         }
-        self.shown.over |= self.sampling.is_finished();
+        self.shown.over |= self.looking.is_finished();
         self.shown.clone()
     }
 
@@ -201,7 +264,7 @@ impl Source for Watched<'_, '_> {
     }
 }
 
-/// Shows what is sampled until the reader has seen enough or there is no more.
+/// Shows what is seen until the reader has seen enough or there is no more.
 fn show(watched: &mut Watched<'_, '_>, args: &Args, pictured: bool) -> io::Result<()> {
     if pictured {
         // An error of the beginning is told on the usual screen.
@@ -214,7 +277,7 @@ fn show(watched: &mut Watched<'_, '_>, args: &Args, pictured: bool) -> io::Resul
     let mut left = args.batch.unwrap_or(u64::MAX);
     while left > 0 && watched.wait() && !watched.ended() {
         let snapshot = watched.snapshot();
-        // The first one comes when sampling begins, and has nothing in it.
+        // The first one of samples comes when sampling begins, and has nothing in it.
         if snapshot.window.is_zero() {
             continue;
         }

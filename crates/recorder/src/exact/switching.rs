@@ -342,7 +342,7 @@ impl<'a> Switching<'a> {
     /// See [`Switched::alone`]. How much slower than alone the program is between windows is
     /// computed from the checks there, or assumed; it may be off by [`UNSURE`], or be anything up
     /// to [`SLOWEST_OFF`].
-    fn alone(&self) -> Option<[f64; 3]> {
+    pub fn alone(&self) -> Option<[f64; 3]> {
         let Sums { whole, off, on, .. } = &self.spent;
         if off.work == 0 || off.cpu < MIN_MEASURED {
             return None;

@@ -13,6 +13,7 @@
 
 mod costs;
 pub mod live;
+pub mod view;
 
 use crate::clock::{clock, cpu_time, monotonic_ns};
 use crate::error::RecorderError;

@@ -1,18 +1,14 @@
-//! What processes have shown in the last seconds, and which of them is shown.
+//! What processes have shown in the last seconds.
 //!
-//! Neighbour: `live` makes the windows.
+//! Neighbours: `live` makes the windows, `shown::which` says which process is shown.
 
 use crate::processes::program_name;
-use crate::sampled::live::{Listed, Step};
 use crate::sampled::process::Process;
+use crate::shown::which::Which;
+use crate::shown::{Listed, Step};
 use sampling::Tally;
-use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::time::Duration;
-
-/// Another process is shown by itself only where it communicates this many times as much: views
-/// that jump to and fro cannot be read.
-const CLEARLY: u64 = 2;
 
 /// The windows of all processes.
 pub struct Windows {
@@ -20,9 +16,7 @@ pub struct Windows {
     length: Duration,
     /// By process.
     all: Vec<History>,
-    /// The one that was shown last.
-    shown: usize,
-    chosen: bool,
+    which: Which,
 }
 
 /// What a process has shown in the intervals of the window.
@@ -43,7 +37,7 @@ struct Interval {
 
 impl Windows {
     pub fn new(length: Duration) -> Self {
-        Self { length, all: Vec::new(), shown: 0, chosen: false }
+        Self { length, all: Vec::new(), which: Which::default() }
     }
 
     /// Whether there has not been an interval.
@@ -52,7 +46,7 @@ impl Windows {
     }
 
     pub fn is_chosen(&self) -> bool {
-        self.chosen
+        self.which.is_chosen()
     }
 
     pub fn of(&self, number: usize) -> &History {
@@ -74,31 +68,26 @@ impl Windows {
 
     /// Goes to another process.
     pub fn step(&mut self, step: Step, processes: &[Process]) {
-        let listed: Vec<usize> = self.listed(processes).collect();
-        let Some(at) = listed.iter().position(|&number| number == self.shown) else { return };
-        self.chosen = step != Step::Most;
-        let count = listed.len();
-        self.shown = match step {
-            Step::Next => listed[(at + 1) % count],
-            Step::Previous => listed[(at + count - 1) % count],
-            Step::Most => self.most(processes).unwrap_or(self.shown),
-        };
+        let all = self.every(processes);
+        self.which.step(step, &all);
     }
 
     /// The process to show; `None` while there is none.
     pub fn shown(&mut self, processes: &[Process]) -> Option<usize> {
-        if !self.chosen {
-            let most = self.most(processes)?;
-            let stays = !processes[self.shown].is_gone() && !self.is_clear(most);
-            self.shown = if stays { self.shown } else { most };
-        }
-        Some(self.shown)
+        let all = self.every(processes);
+        self.which.shown(&all)
     }
 
     /// The processes that can be shown, in order.
     pub fn list(&self, processes: &[Process]) -> Vec<Listed> {
-        let listed = |number: usize| {
-            let process = &processes[number];
+        self.which.list(&self.every(processes))
+    }
+
+    /// All processes, by number.
+    fn every(&self, processes: &[Process]) -> Vec<Listed> {
+        let none = History::default();
+        let listed = |(number, process): (usize, &Process)| {
+            let history = self.all.get(number).unwrap_or(&none);
             let name = match program_name(&process.command) {
                 "" => process.threads.first().map_or("?", |thread| &thread.name),
                 name => name,
@@ -107,42 +96,13 @@ impl Windows {
                 pid: process.pid,
                 name: name.into(),
                 threads: process.tids().count() as u32,
-                hits: self.hits(number),
-                samples: self.all[number].samples(),
-                shown: number == self.shown,
+                hits: history.sum(|step| step.tally.hits()),
+                work: history.samples(),
+                alive: !process.is_gone(),
+                shown: false,
             }
         };
-        self.listed(processes).map(listed).collect()
-    }
-
-    /// Those that are there or have talked lately, and the one that is shown.
-    fn listed(&self, processes: &[Process]) -> impl Iterator<Item = usize> {
-        let wanted = |&number: &usize| {
-            !processes[number].is_gone() || self.hits(number) > 0 || number == self.shown
-        };
-        (0..processes.len()).filter(wanted)
-    }
-
-    /// The process that has most hits in the window; of equal ones one that is there and works
-    /// most.
-    fn most(&self, processes: &[Process]) -> Option<usize> {
-        (0..processes.len().min(self.all.len())).max_by_key(|&number| {
-            let there = !processes[number].is_gone();
-            (self.hits(number), there, self.all[number].samples(), Reverse(number))
-        })
-    }
-
-    /// Whether a process talks clearly more than the one that is shown; or works more, while none
-    /// talks.
-    fn is_clear(&self, number: usize) -> bool {
-        match (self.hits(self.shown), self.hits(number)) {
-            (0, 0) => self.all[number].samples() > CLEARLY * self.all[self.shown].samples(),
-            (now, then) => then >= CLEARLY * now,
-        }
-    }
-
-    fn hits(&self, number: usize) -> u64 {
-        self.all.get(number).map_or(0, |history| history.sum(|step| step.tally.hits()))
+        processes.iter().enumerate().map(listed).collect()
     }
 }
 
@@ -199,8 +159,7 @@ mod tests {
     use crate::sampled::files::Files;
     use crate::sampled::nodes::Nodes;
     use crate::sampled::process::Shared;
-    use sampling::{Hit, Settings, Side, Stream};
-    use types::{CommKind, Evidence, Sharing, ThreadId};
+    use sampling::{Settings, Stream};
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -219,70 +178,6 @@ mod tests {
                 process
             })
             .collect()
-    }
-
-    fn talk(process: &mut Process, hits: u64) {
-        let hit = Hit {
-            time_ns: 1,
-            kind: CommKind::Raw,
-            sharing: Sharing::True,
-            block: 1,
-            from: Side { thread: ThreadId(0), site: 0, bytes: 1 },
-            to: Side { thread: ThreadId(1), site: 0, bytes: 1 },
-            weight: 1.0,
-            array: false,
-            evidence: Evidence::Sampled,
-            object: 0,
-        };
-        (0..hits).for_each(|_| process.tally.add(0, &hit));
-    }
-
-    fn shown(windows: &mut Windows, processes: &mut [Process]) -> usize {
-        windows.push(processes, SECOND);
-        windows.shown(processes).expect("there are processes")
-    }
-
-    #[test]
-    fn the_one_that_talks_most_is_shown_until_another_talks_clearly_more() {
-        let mut processes = processes(3);
-        let mut windows = Windows::new(SECOND);
-        processes[1].samples = 7;
-        assert_eq!(shown(&mut windows, &mut processes), 1);
-        for (talking, hits, expected) in [(2, 5, 2), (1, 9, 1), (2, 9, 2), (0, 1, 0)] {
-            talk(&mut processes[talking], hits);
-            assert_eq!(shown(&mut windows, &mut processes), expected, "{talking}");
-        }
-        let mut all = |first, second| {
-            talk(&mut processes[0], first);
-            talk(&mut processes[1], second);
-            shown(&mut windows, &mut processes)
-        };
-        assert_eq!([all(10, 19), all(10, 20), all(19, 10), all(0, 0)], [0, 1, 1, 1]);
-    }
-
-    #[test]
-    fn whoever_was_chosen_stays_and_ended_ones_are_passed_over() {
-        let mut processes = processes(3);
-        let mut windows = Windows::new(SECOND);
-        talk(&mut processes[0], 5);
-        assert_eq!(shown(&mut windows, &mut processes), 0);
-        processes[1].end(11, 2);
-        windows.step(Step::Next, &processes);
-        talk(&mut processes[0], 5);
-        assert_eq!(shown(&mut windows, &mut processes), 2);
-        let pids = |windows: &Windows, processes: &[Process]| {
-            let list = windows.list(processes);
-            list.iter().map(|listed| (listed.pid, listed.shown)).collect::<Vec<_>>()
-        };
-        assert_eq!(pids(&windows, &processes), [(10, false), (12, true)]);
-        windows.step(Step::Next, &processes);
-        assert!(windows.is_chosen() && shown(&mut windows, &mut processes) == 0);
-        windows.step(Step::Previous, &processes);
-        // It ends: it is still what the reader wants to see.
-        processes[2].end(12, 3);
-        assert_eq!(shown(&mut windows, &mut processes), 2);
-        windows.step(Step::Most, &processes);
-        assert!(!windows.is_chosen() && shown(&mut windows, &mut processes) == 0);
     }
 
     #[test]

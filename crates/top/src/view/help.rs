@@ -15,10 +15,11 @@ c              forget what was seen so far
 ?              this page; Esc goes back
 
 events/s       how often a thread took a line of memory that another had written,
-               estimated from samples of the last seconds; few hits mean little
+               estimated from what was seen of the last seconds; few hits mean little
+hits           events that were seen: in samples, or in windows of exact recording
 false          share of false sharing: different bytes of one line
 usable         samples whose address could be computed
-cost           CPU time that sampling takes from the target";
+cost           how much longer the target takes because it is watched";
 
 pub(crate) fn part<'a>() -> Part<'a> {
     Part { title: "Keys and numbers".into(), lines: TEXT.lines().map(Line::from).collect() }

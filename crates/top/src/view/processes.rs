@@ -22,7 +22,7 @@ pub(crate) fn part<'a>(snapshot: &Snapshot, width: usize) -> Part<'a> {
             clipped(&process.name, name),
             process.threads,
             narrow(process.hits as f64),
-            narrow(process.samples_per_second),
+            process.samples_per_second.map_or_else(|| "-".into(), narrow),
         ))
     }));
     let which = match (snapshot.processes.len(), snapshot.chosen) {

@@ -59,7 +59,7 @@ q quit  p pause  s sort: talk  r reverse  / filter  1-6 views  c clear  ? help";
 fn that_samples_are_too_few_is_said_at_the_top() {
     let few = Snapshot { too_few: true, ..snapshot(2) };
     let state = State::default();
-    assert!(crate::view::title(&few, &state).ends_with("(RAW + WAW), 1:05  [not enough samples]"));
+    assert!(crate::view::title(&few, &state).ends_with("(RAW + WAW), 1:05  [too few events seen]"));
     assert!(!crate::view::title(&snapshot(2), &state).contains("samples"));
 }
 
@@ -123,7 +123,7 @@ fn what_happens_is_said() {
     state.typing = Some(String::new());
     state.filter = "wor".into();
     assert!(foot(&snapshot, &state).starts_with("filter: wor_"));
-    snapshot.sampling.lost = 3;
+    snapshot.sampling.as_mut().expect("samples").lost = 3;
     assert!(screen(&snapshot, &state, PLAIN, (120, 24))[1].contains("71 % usable, 3 lost, cost"));
 }
 

@@ -60,6 +60,14 @@ pub struct Args {
 }
 
 impl Args {
+    /// Whether anything was said of how to sample.
+    pub fn are_given(&self) -> bool {
+        let Self { duration, rate, budget: _, transfers, event, period, transfer_ns, watch } = self;
+        let numbers = rate.is_some() || period.is_some() || transfer_ns.is_some();
+        let events = transfers.is_some() || event.is_some();
+        duration.is_some() || numbers || events || *watch
+    }
+
     /// How a verb samples that lets only this be chosen.
     pub fn usual(rate: Option<f64>, budget: Option<f64>, watch: bool) -> Self {
         let (transfers, event, period) = (None, None, None);

@@ -1,13 +1,15 @@
 //! From what the last seconds showed to what is drawn. Pure.
 //!
-//! Neighbours: `recorder::sampled::live` has the window, the crate `top` draws the snapshot.
+//! Neighbours: `recorder::shown` has the window, the crate `top` draws the snapshot.
 
 use analysis::{Choice, Evidence};
 use profile::{Basis, Detector, EventRow, LineRow, Profile, Sampling, SiteRow};
-use recorder::sampled::{Listed, Window};
+use recorder::shown::{Listed, RestsOn, Window};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use top::{Level, Line, Pair, Process, Snapshot, Thread};
 use topology::Hierarchy;
+use types::numbers::percent;
 use types::{CommKind, ThreadId};
 
 /// Hottest lines that a snapshot holds.
@@ -16,14 +18,14 @@ const MAX_LINES: usize = 200;
 /// What to draw of `window`.
 pub fn snapshot(window: &Window, machine: Option<&Hierarchy>) -> Snapshot {
     let profile = &window.profile;
-    let seconds = window.length.as_secs_f64().max(1e-9);
+    let seconds = seconds(window);
     let pairs = pairs(profile, seconds);
     Snapshot {
         target: window.target.clone(),
         elapsed: window.elapsed,
         window: window.length,
-        method: profile.meta.sampled.as_ref().map(method).unwrap_or_default(),
-        basis: profile.meta.sampled.as_ref().map(basis).unwrap_or_default(),
+        method: method(window),
+        basis: basis(window).into_owned(),
         too_few: Evidence::of(profile, Choice::of_talk(profile))
             .is_some_and(|found| !found.enough()),
         sampling: sampling(window),
@@ -31,19 +33,41 @@ pub fn snapshot(window: &Window, machine: Option<&Hierarchy>) -> Snapshot {
         levels: machine.map(|machine| levels(machine, &window.cpus, &pairs)).unwrap_or_default(),
         lines: lines(profile, seconds),
         pairs,
-        processes: window.processes.iter().map(|listed| process(listed, seconds)).collect(),
+        processes: window.processes.iter().map(|listed| process(listed, window)).collect(),
         chosen: window.chosen,
         over: window.over,
     }
 }
 
-fn process(listed: &Listed, seconds: f64) -> Process {
-    let Listed { pid, ref name, threads, hits, samples, shown } = *listed;
-    let samples_per_second = samples as f64 / seconds;
+fn process(listed: &Listed, window: &Window) -> Process {
+    let Listed { pid, ref name, threads, hits, work, shown, .. } = *listed;
+    let samples_per_second = match window.rests_on {
+        RestsOn::Samples { .. } => Some(work as f64 / seconds(window)),
+        RestsOn::Windows { .. } => None,
+    };
     Process { pid, name: name.clone(), threads, hits, samples_per_second, shown }
 }
 
-fn method(sampling: &Sampling) -> String {
+fn seconds(window: &Window) -> f64 {
+    window.length.as_secs_f64().max(1e-9)
+}
+
+fn method(window: &Window) -> String {
+    match window.rests_on {
+        RestsOn::Samples { .. } => {
+            window.profile.meta.sampled.as_ref().map(detected).unwrap_or_default()
+        }
+        RestsOn::Windows { observed, cost } => {
+            let cost = cost.map_or_else(|| "not known yet".into(), percent);
+            format!(
+                "windows of exact recording, {} of the work observed, cost {cost}",
+                percent(observed)
+            )
+        }
+    }
+}
+
+fn detected(sampling: &Sampling) -> String {
     let detectors: Vec<_> = sampling
         .detectors
         .iter()
@@ -56,24 +80,29 @@ fn method(sampling: &Sampling) -> String {
     format!("{}, {}", sampling.source, detectors.join(" and "))
 }
 
-fn basis(sampling: &Sampling) -> String {
-    match &sampling.basis {
-        Basis::Counters { .. } => "events counted".into(),
-        Basis::Latency { transfer_ns, .. } => {
-            format!("estimates from waiting times ({transfer_ns:.0} ns each)")
+fn basis(window: &Window) -> Cow<'static, str> {
+    if let RestsOn::Windows { .. } = window.rests_on {
+        return "events counted in windows".into();
+    }
+    match window.profile.meta.sampled.as_ref().map(|sampling| &sampling.basis) {
+        None => "".into(),
+        Some(Basis::Counters { .. }) => "events counted".into(),
+        Some(Basis::Latency { transfer_ns, .. }) => {
+            format!("estimates from waiting times ({transfer_ns:.0} ns each)").into()
         }
-        Basis::Period => "estimates by the sampling period".into(),
+        Some(Basis::Period) => "estimates by the sampling period".into(),
     }
 }
 
-fn sampling(window: &Window) -> top::Sampling {
+fn sampling(window: &Window) -> Option<top::Sampling> {
+    let RestsOn::Samples { all, decoded, cost } = window.rests_on else { return None };
     let sampled = window.profile.meta.sampled.as_ref();
-    top::Sampling {
-        samples_per_second: window.samples as f64 / window.length.as_secs_f64().max(1e-9),
-        decoded: window.decoded as f64 / (window.samples as f64).max(1.0),
+    Some(top::Sampling {
+        samples_per_second: all as f64 / seconds(window),
+        decoded: decoded as f64 / (all as f64).max(1.0),
         lost: sampled.map_or(0, |sampling| sampling.lost),
-        cost: window.cost,
-    }
+        cost,
+    })
 }
 
 /// RAW and WAW: the two ways in which a thread takes what another one wrote.

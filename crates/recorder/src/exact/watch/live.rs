@@ -59,12 +59,31 @@ pub fn launch<T: Send>(
         windows: Some(dial),
         ..SessionOptions::default()
     };
+    let program = Program { target, options, streams: Streams::Inherited, adopt_orphans: false };
+    launch_with(program, dial, read)
+}
+
+/// A program, and how it is started and recorded.
+pub(super) struct Program<'a> {
+    pub target: &'a Target,
+    /// With windows as the dial says.
+    pub options: SessionOptions,
+    pub streams: Streams,
+    /// As in [`Launch`].
+    pub adopt_orphans: bool,
+}
+
+/// As [`launch`].
+pub(super) fn launch_with<T: Send>(
+    program: Program<'_>,
+    dial: Dial,
+    read: impl FnOnce(u32, Reader<'_>, &dyn Fn() -> bool) -> T + Send,
+) -> Result<(Ended, T), RecorderError> {
+    let Program { target, options, streams, adopt_orphans } = program;
     let mut prepared = Prepared::new(target, options)?;
     let environment = std::mem::take(&mut prepared.environment);
     let session = &prepared.session;
-    let streams = Streams::Inherited;
-    let launch =
-        Launch { target, environment, unset: &[], streams, adopt_orphans: false, gate: None };
+    let launch = Launch { target, environment, unset: &[], streams, adopt_orphans, gate: None };
     let running = launch.start()?;
     let pid = running.pid() as u32;
     let over = AtomicBool::new(false);
@@ -95,6 +114,9 @@ pub struct Reader<'a> {
     /// Since when events have been counted, if they are now.
     counting_since: Option<u64>,
     counted_ns: u64,
+    /// Instructions of all processes while events were counted, and up to the last switch.
+    counted: u64,
+    instructions: u64,
     /// By process and threads: events that have been read already.
     known: HashMap<(u32, u32, u32), u64>,
     /// Work between windows that has been read already: instructions, ns.
@@ -112,6 +134,8 @@ impl<'a> Reader<'a> {
             switching: None,
             counting_since: None,
             counted_ns: 0,
+            counted: 0,
+            instructions: 0,
             known: HashMap::new(),
             between: (0, 0),
         })
@@ -163,8 +187,10 @@ impl<'a> Reader<'a> {
             process.seen.samples.clear();
             process.look();
         }
+        let before = std::mem::replace(&mut self.instructions, self.done.instructions);
         if let Some(since) = self.counting_since.take() {
             self.counted_ns += now_ns - since;
+            self.counted += self.instructions.saturating_sub(before);
         }
         switching.turn(now_ns, self.done);
         self.counting_since = switching.is_counting().then_some(now_ns);
@@ -180,6 +206,27 @@ impl<'a> Reader<'a> {
             };
             self.processes.push(process);
         }
+    }
+
+    pub(super) fn session(&self) -> &'a Session {
+        self.session
+    }
+
+    /// By number; more may come, none goes.
+    pub(super) fn processes(&self) -> &[Process<'a>] {
+        &self.processes
+    }
+
+    /// Instructions of all processes so far, and those while events were counted.
+    pub(super) fn work(&self) -> (u64, u64) {
+        (self.instructions, self.counted)
+    }
+
+    /// The time that the program would have taken alone, as a part of the time that it took, if
+    /// that can be told.
+    pub(super) fn alone(&self) -> Option<f64> {
+        let [_, likely, _] = self.switching.as_ref()?.1.alone()?;
+        Some(likely)
     }
 
     /// What is new since the last reading.
