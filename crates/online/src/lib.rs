@@ -12,7 +12,8 @@
 //! | `tasks.rs` | the tasks that are there, what they do, and where they run |
 //! | `machine.rs` | the machine as placement sees it |
 //! | `mapping.rs` | from the matrix to a placement that is worth its price |
-//! | `pages.rs` | kMAF: NUMA vectors of pages, and which pages move |
+//! | `pages.rs` | kMAF: which pages move |
+//! | `vectors.rs` | NUMA vectors of pages |
 //! | `carrefour.rs`, `autopin.rs` | other policies of the literature, for comparison |
 //! | `guard.rs` | whether a placement helps: before, after, before again |
 //! | `watch.rs` | whether bound tasks wait while processors are idle |
@@ -38,6 +39,7 @@ mod pages;
 mod settings;
 mod tasks;
 mod timeline;
+mod vectors;
 mod watch;
 
 pub use blocks::SharingTable;

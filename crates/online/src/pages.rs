@@ -1,31 +1,17 @@
 //! kMAF's page table (thesis, 7.3.3.1 and 7.3.5): NUMA vectors of the pages that were sampled, and
 //! which of these pages move where. For Carrefour, `carrefour` says that instead.
 //!
-//! Sparse: only pages that were sampled have an entry, in a hash table of a fixed size in which
-//! pages overwrite each other, as blocks do. Each page is judged when an access to it is seen
-//! (`placement::kmaf_judge`); what is to move waits for its turn, as migration has a rate.
+//! Each page is judged when an access to it is seen (`placement::kmaf_judge`); what is to move
+//! waits for its turn, as migration has a rate. Neighbour: `vectors` holds the vectors.
 
-use crate::blocks::mix;
 use crate::carrefour::Carrefour;
 use crate::settings::{Policy, Settings};
+use crate::vectors::Vectors;
 use placement::{KmafLimits, KmafPolicy, kmaf_judge};
 use std::collections::VecDeque;
 
-/// Pages that the table has room for.
-const MAX_PAGES: usize = 1 << 20;
 /// Most pages that wait for their turn.
 const MAX_WAITING: usize = 1 << 16;
-/// Largest count in a NUMA vector: a byte, as in the paper.
-const MAX_COUNT: u8 = u8::MAX;
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Entry {
-    /// 0: empty.
-    tag: u32,
-    /// When it was moved last, ms; 0: never.
-    moved_ms: u32,
-}
-
 /// A page that is to move.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Move {
@@ -61,15 +47,11 @@ pub struct PageTable {
     limits: KmafLimits,
     /// Judges instead of kMAF's rules.
     carrefour: Option<Carrefour>,
-    entries: Vec<Entry>,
-    /// A byte for each page and node.
-    counts: Vec<u8>,
+    vectors: Vectors,
     /// The vector of the page that is judged.
     vector: Vec<u64>,
+    /// Pages with their places in `vectors`.
     waiting: VecDeque<(usize, Move)>,
-    /// Whether an entry's page waits, a bit for each.
-    queued: Vec<u64>,
-    halves: bool,
     min_accesses: u64,
     rest_ms: u32,
     /// A page is worth moving if this many ns are saved by as many accesses again as were sampled.
@@ -92,18 +74,14 @@ impl PageTable {
     pub fn new(settings: &Settings, nodes: usize, remote_part: f64) -> Self {
         let max_balance = settings.max_balance / nodes.max(1) as f64;
         let (min_locality, filter) = (settings.min_locality, settings.filter);
-        let room = if nodes > 1 { MAX_PAGES } else { 0 };
         Self {
             nodes,
             limits: KmafLimits { min_locality, max_balance, filter },
             carrefour: (settings.policy == Policy::Carrefour)
                 .then(|| Carrefour::new(settings, nodes)),
-            entries: vec![Entry::default(); room],
-            counts: vec![0; room * nodes],
+            vectors: Vectors::new(nodes, settings.policy == Policy::Integrated),
             vector: vec![0; nodes],
             waiting: VecDeque::new(),
-            queued: vec![0; room.div_ceil(64)],
-            halves: settings.policy == Policy::Integrated,
             min_accesses: u64::from(settings.min_accesses),
             rest_ms: u32::try_from(settings.page_rest_ms).unwrap_or(u32::MAX),
             price_ns: if settings.priced { settings.page_move_us * 1000.0 } else { 0.0 },
@@ -124,25 +102,13 @@ impl PageTable {
         sample_ns: u64,
         now_ms: u32,
     ) {
-        if self.entries.is_empty() || from >= self.nodes {
+        if self.nodes < 2 || from >= self.nodes {
             return;
         }
-        let hash = mix(space ^ mix(page));
-        let at = ((u128::from(hash) * self.entries.len() as u128) >> 64) as usize;
-        let tag = (hash as u32) | 1;
-        let counts = &mut self.counts[at * self.nodes..(at + 1) * self.nodes];
-        if self.entries[at].tag != tag {
-            self.entries[at] = Entry { tag, moved_ms: 0 };
-            counts.fill(0);
-        }
-        if counts[from] == MAX_COUNT && self.halves {
-            counts.iter_mut().for_each(|count| *count /= 2);
-        }
-        counts[from] = counts[from].saturating_add(1);
-        self.vector.iter_mut().zip(&*counts).for_each(|(all, count)| *all = u64::from(*count));
-        let all: u64 = self.vector.iter().sum();
-        let moved_ms = self.entries[at].moved_ms;
-        let rests = moved_ms != 0 && now_ms.wrapping_sub(moved_ms) < self.rest_ms;
+        let at = self.vectors.find(space, page);
+        self.vectors.add(at, from);
+        let all = self.vectors.read(at, &mut self.vector);
+        let rests = self.vectors.since_moved(at, now_ms).is_some_and(|since| since < self.rest_ms);
         let Some(place) = place else { return };
         if let Some(carrefour) = &mut self.carrefour {
             carrefour.access(from, place.node, now_ms);
@@ -161,8 +127,7 @@ impl PageTable {
         if self.price_ns > 0.0 && gain <= self.price_ns * pages {
             return;
         }
-        if self.waiting.len() < MAX_WAITING && self.queued[at / 64] >> (at % 64) & 1 == 0 {
-            self.queued[at / 64] |= 1 << (at % 64);
+        if self.waiting.len() < MAX_WAITING && self.vectors.queue(at) {
             let Place { process, at: address, bytes, .. } = place;
             self.waiting.push_back((at, Move { process, at: address, bytes, to, policy }));
         }
@@ -177,9 +142,8 @@ impl PageTable {
         let mut taken = Vec::new();
         while taken.len() < batch && self.credit > 0.0 {
             let Some((at, page)) = self.waiting.pop_front() else { break };
-            self.queued[at / 64] &= !(1 << (at % 64));
             self.credit -= page.bytes as f64;
-            self.entries[at].moved_ms = ((now_ns / 1_000_000) as u32).max(1);
+            self.vectors.moved(at, (now_ns / 1_000_000) as u32);
             taken.push(page);
         }
         taken
@@ -192,8 +156,7 @@ impl PageTable {
 
     /// Threads have moved to other nodes: what was seen before counts less.
     pub fn threads_moved(&mut self) {
-        self.counts.iter_mut().for_each(|count| *count /= 2);
+        self.vectors.halve();
         self.waiting.clear();
-        self.queued.fill(0);
     }
 }

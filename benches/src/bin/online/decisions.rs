@@ -64,7 +64,7 @@ fn judged(policy: Policy) -> (f64, usize) {
                     Place { process: 9, at: page << 12, bytes: 4096, node: (from + 1) % NODES };
                 // Before, it was not known where they are, but for Carrefour's view of the machine.
                 let known = turn == BEFORE || page % 100 == 0;
-                pages.access((9, page), from, known.then_some(place), 1_000_000, now_ms);
+                pages.access((9, page << 12), from, known.then_some(place), 1_000_000, now_ms);
             }
             let taken = pages.take(now_ns, LOOK as usize).len();
             if turn == BEFORE {

@@ -86,7 +86,7 @@ enum Way {
     /// In windows of exact recording.
     Windows(Target, Dial),
     /// By samples of a program that is started, or of running processes.
-    Samples(Option<Target>, SampleOptions),
+    Samples(Option<Target>, Box<SampleOptions>),
 }
 
 impl Way {
@@ -136,12 +136,12 @@ impl Way {
     }
 }
 
-fn sample_options(args: &Args) -> Result<SampleOptions, RecorderError> {
+fn sample_options(args: &Args) -> Result<Box<SampleOptions>, RecorderError> {
     let choice = how::choose(&args.how)?;
     if let Some(note) = &choice.warning {
         say(&format!("note: {}", report::sentence(note)));
     }
-    Ok(SampleOptions {
+    Ok(Box::new(SampleOptions {
         choice,
         slice: Duration::ZERO,
         follow: true,
@@ -149,7 +149,7 @@ fn sample_options(args: &Args) -> Result<SampleOptions, RecorderError> {
         // Its view names no objects.
         objects: false,
         cached: true,
-    })
+    }))
 }
 
 /// Runs the verb; returns the process's exit code.

@@ -317,7 +317,7 @@ impl<'a> View<'a> {
             events.extend(new.events.iter().map(|row| EventRow {
                 count: scaled(row.count, times),
                 evidence: Evidence::Window,
-                ..row.clone()
+                ..*row
             }));
         }
         let comm = estimates(comm, raw.len());
