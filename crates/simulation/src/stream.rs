@@ -63,6 +63,8 @@ pub enum StreamError {
         "{name} is of version {found}, this program reads up to {newest}; use a newer Threadtalk"
     )]
     Newer { name: String, found: u32, newest: u32 },
+    #[error("{name} is of version {found}, which is not read any more; record it again")]
+    Older { name: String, found: u32 },
     #[error("cannot write {name}: {source}")]
     Write { name: String, source: std::io::Error },
 }

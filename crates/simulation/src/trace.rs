@@ -9,14 +9,13 @@
 
 use crate::guesses::Guesses;
 use crate::stream::{Access, Stream, StreamError, What};
-use flate2::Compression;
-use flate2::read::DeflateDecoder;
-use flate2::write::DeflateEncoder;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
-/// Version of the format. 2: filtered streams.
-pub const TRACE_VERSION: u32 = 2;
+/// Version of the format. 2: filtered streams; 3: blocks in Snappy's format.
+pub const TRACE_VERSION: u32 = 3;
 const MAGIC: &[u8; 8] = b"TTTRACE\n";
 
 /// Whether a file that begins like this is meant to be a trace.
@@ -28,6 +27,8 @@ pub fn is_trace(beginning: &[u8]) -> bool {
 const BLOCK_RECORDS: usize = 1 << 16;
 /// Most bytes of a block: a record has up to 50.
 const MAX_BLOCK_BYTES: u32 = 1 << 22;
+/// In a block's length: the block is not compressed.
+const PLAIN: u32 = 1 << 31;
 /// Bytes before the first block.
 const HEAD_BYTES: u64 = 12;
 /// Length and checksum before each block.
@@ -99,7 +100,8 @@ pub struct TraceWriter<W> {
     /// Bytes of head and blocks.
     bytes: u64,
     max_bytes: u64,
-    compression: Compression,
+    /// Compresses blocks; `None`: they stay as they are.
+    packer: Option<snap::raw::Encoder>,
 }
 
 impl<W: Write + Seek> TraceWriter<W> {
@@ -111,14 +113,14 @@ impl<W: Write + Seek> TraceWriter<W> {
         to.write_all(MAGIC)?;
         to.write_all(&TRACE_VERSION.to_le_bytes())?;
         let (guesses, block, end) = Default::default();
-        let (bytes, compression) = (HEAD_BYTES, Compression::fast());
-        Ok(Self { to, guesses, block, records: 0, end, bytes, max_bytes, compression })
+        let packer = Some(snap::raw::Encoder::new());
+        Ok(Self { to, guesses, block, records: 0, end, bytes: HEAD_BYTES, max_bytes, packer })
     }
 
     /// The same, but faster and larger: for traces that are not kept.
     #[must_use]
     pub fn without_compression(self) -> Self {
-        Self { compression: Compression::none(), ..self }
+        Self { packer: None, ..self }
     }
 
     /// The next access. Once the trace is full, or cannot be written, nothing more is taken, and
@@ -193,10 +195,12 @@ impl<W: Write + Seek> TraceWriter<W> {
     }
 
     fn write_block(&mut self) -> io::Result<u64> {
-        let mut packed = DeflateEncoder::new(Vec::new(), self.compression);
-        packed.write_all(&self.block)?;
-        let packed = packed.finish()?;
-        let mut head = (packed.len() as u32).to_le_bytes().to_vec();
+        let packed = match &mut self.packer {
+            Some(packer) => Cow::Owned(packer.compress_vec(&self.block).map_err(io::Error::other)?),
+            None => Cow::Borrowed(&self.block[..]),
+        };
+        let plain = if self.packer.is_none() { PLAIN } else { 0 };
+        let mut head = (packed.len() as u32 | plain).to_le_bytes().to_vec();
         head.extend(checksum(&packed).to_le_bytes());
         self.to.write_all(&head)?;
         self.to.write_all(&packed)?;
@@ -255,8 +259,12 @@ impl<R: Read + Seek> TraceReader<R> {
             return Err(no_trace("it does not begin like one"));
         }
         let found = u32::from_le_bytes(head[8..].try_into().expect("four bytes"));
-        if found > TRACE_VERSION {
-            return Err(StreamError::Newer { name: name.into(), found, newest: TRACE_VERSION });
+        match found.cmp(&TRACE_VERSION) {
+            Ordering::Greater => {
+                return Err(StreamError::Newer { name: name.into(), found, newest: TRACE_VERSION });
+            }
+            Ordering::Less => return Err(StreamError::Older { name: name.into(), found }),
+            Ordering::Equal => {}
         }
         let end = read_end(&mut from, bytes, name)?;
         from.seek(SeekFrom::Start(HEAD_BYTES)).map_err(unreadable)?;
@@ -286,6 +294,7 @@ impl<R: Read + Seek> TraceReader<R> {
                 false => Err(self.damaged("accesses are missing")),
             };
         }
+        let (is_plain, length) = (length & PLAIN != 0, length & !PLAIN);
         if length > MAX_BLOCK_BYTES {
             return Err(self.damaged("its length makes no sense"));
         }
@@ -296,12 +305,16 @@ impl<R: Read + Seek> TraceReader<R> {
         if checksum(&self.packed) != sum {
             return Err(self.damaged("its checksum does not match"));
         }
-        let mut unpacked = Vec::new();
-        let most = u64::from(MAX_BLOCK_BYTES) * 4;
-        let read = DeflateDecoder::new(&self.packed[..]).take(most).read_to_end(&mut unpacked);
-        match read {
-            Ok(_) => Ok(Some(unpacked)),
-            Err(_) => Err(self.damaged("it cannot be decompressed")),
+        if is_plain {
+            return Ok(Some(std::mem::take(&mut self.packed)));
+        }
+        let unpacked = snap::raw::decompress_len(&self.packed)
+            .ok()
+            .filter(|bytes| *bytes <= MAX_BLOCK_BYTES as usize)
+            .and_then(|_| snap::raw::Decoder::new().decompress_vec(&self.packed).ok());
+        match unpacked {
+            Some(unpacked) => Ok(Some(unpacked)),
+            None => Err(self.damaged("it cannot be decompressed")),
         }
     }
 
@@ -426,9 +439,7 @@ fn take_number(bytes: &mut &[u8]) -> Option<u64> {
 }
 
 fn checksum(bytes: &[u8]) -> u32 {
-    let mut sum = flate2::Crc::new();
-    sum.update(bytes);
-    sum.sum()
+    crc32fast::hash(bytes)
 }
 
 #[cfg(test)]
