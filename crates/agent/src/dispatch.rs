@@ -218,7 +218,7 @@ impl Runtime {
         presence::leave(page);
         let mut found = self.code(from, target);
         while let (at, None) = found
-            && let Some(next) = far::carry_out(self, at, page)
+            && let Some(next) = far::carry_out_in_stub(self, at, page)
         {
             found = self.code(Origin::Elsewhere, next);
         }
@@ -226,9 +226,14 @@ impl Runtime {
     }
 
     /// As [`Self::resolve`] for a thread that is about to return from a signal by the system call
-    /// that it is at.
-    pub fn resolve_return(&mut self, target: u64, page: u64) -> u64 {
-        let found = self.code(Origin::Elsewhere, target);
+    /// that it is at, with the registers that this will set.
+    pub fn resolve_return(&mut self, registers: &mut Registers, page: u64) -> u64 {
+        let mut found = self.code(Origin::Elsewhere, registers.pc);
+        while found.1.is_none()
+            && let Some(next) = far::carry_out_in_frame(self, registers)
+        {
+            found = self.code(Origin::Elsewhere, next);
+        }
         self.go(found, page, control::RETURNS)
     }
 

@@ -1,10 +1,11 @@
 //! Far returns to 64-bit code (`iretq`, `lretq`), with which Wine goes back from its system calls:
-//! they change more than translated code can in one step, so the dispatcher carries them out.
+//! they change more than translated code can in one step, so the dispatcher carries them out, or a
+//! return from a signal that came right before one.
 //!
 //! One that leads to other code, sets the trap flag, or reads what cannot be read runs where it is,
 //! natively.
 //!
-//! Neighbours: [`dispatch`](crate::dispatch), in whose stub the thread is.
+//! Neighbours: [`dispatch`](crate::dispatch), which calls both.
 
 use crate::dispatch::Runtime;
 use crate::modules::Found;
@@ -13,6 +14,7 @@ use crate::stubs;
 use crate::thread;
 use core::arch::asm;
 use engine::control;
+use engine::recovery::Registers;
 
 const IRETQ: [u8; 2] = [0x48, 0xcf];
 const LRETQ: [u8; 2] = [0x48, 0xcb];
@@ -22,36 +24,59 @@ const OWN_FLAGS: u64 = 0x24_4cd5;
 /// Always set: one that means nothing, and interrupts.
 const FIXED_FLAGS: u64 = 0x202;
 
-/// If there is a far return at `pc`: carries it out in the registers that the stub will restore,
-/// and returns where it leads.
-pub fn carry_out(runtime: &mut Runtime, pc: u64, page: u64) -> Option<u64> {
+/// What a far return changes.
+struct Return {
+    target: u64,
+    stack: u64,
+    /// `None`: none of them.
+    flags: Option<u64>,
+}
+
+/// If there is a far return at `pc`: carries it out in the registers that the dispatcher's stub
+/// will restore, and returns where it leads.
+pub fn carry_out_in_stub(runtime: &mut Runtime, pc: u64, page: u64) -> Option<u64> {
+    // SAFETY: the calling thread's page; it is in the dispatcher.
+    let found = at(runtime, pc, unsafe { thread::field(page, control::APP_RSP) })?;
+    // SAFETY: as above; the stub's frame has the flags on top.
+    unsafe {
+        if let Some(flags) = found.flags {
+            *((thread::field(page, control::STACK) - 8) as *mut u64) = flags;
+            thread::set_field(page, control::ODD_FLAGS, 1);
+        }
+        thread::set_field(page, control::APP_RSP, found.stack);
+    }
+    Some(found.target)
+}
+
+/// The same in the registers that a return from a signal will set: the signal came before the far
+/// return.
+pub fn carry_out_in_frame(runtime: &mut Runtime, registers: &mut Registers) -> Option<u64> {
+    const RSP: usize = 4;
+    let found = at(runtime, registers.pc, registers.general[RSP])?;
+    registers.general[RSP] = found.stack;
+    registers.flags = found.flags.unwrap_or(registers.flags);
+    registers.pc = found.target;
+    Some(found.target)
+}
+
+fn at(runtime: &mut Runtime, pc: u64, stack: u64) -> Option<Return> {
     let readable = [pc, pc + 1].iter().all(|at| runtime.modules.look(*at) == Found::Code);
     // SAFETY: readable code.
     let code = readable.then(|| unsafe { (pc as *const [u8; 2]).read_unaligned() })?;
-    // SAFETY: the calling thread's page; it is in the dispatcher.
-    let stack = unsafe { thread::field(page, control::APP_RSP) };
-    let (target, stack) = match code {
+    match code {
         LRETQ => {
             let [target, segment] = program::words(stack)?;
-            (selector(segment) == segments().0).then_some((target, stack + 16))?
+            let found = Return { target, stack: stack + 16, flags: None };
+            (selector(segment) == segments().0).then_some(found)
         }
         IRETQ => {
-            let [target, code_segment, flags, new_stack, stack_segment] = program::words(stack)?;
+            let [target, code_segment, flags, stack, stack_segment] = program::words(stack)?;
             let same = (selector(code_segment), selector(stack_segment)) == segments();
-            (same && flags & stubs::TRAP_FLAG as u64 == 0).then_some(())?;
-            // SAFETY: the stub's frame, with the flags on top.
-            unsafe {
-                let flags_at = thread::field(page, control::STACK) - 8;
-                *(flags_at as *mut u64) = flags & OWN_FLAGS | FIXED_FLAGS;
-                thread::set_field(page, control::ODD_FLAGS, 1);
-            }
-            (target, new_stack)
+            let found = Return { target, stack, flags: Some(flags & OWN_FLAGS | FIXED_FLAGS) };
+            (same && flags & stubs::TRAP_FLAG as u64 == 0).then_some(found)
         }
-        _ => return None,
-    };
-    // SAFETY: as above.
-    unsafe { thread::set_field(page, control::APP_RSP, stack) };
-    Some(target)
+        _ => None,
+    }
 }
 
 /// What counts of a word that holds one.

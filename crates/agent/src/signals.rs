@@ -374,12 +374,13 @@ pub fn sigreturn(page: u64) {
     if stepping::returns_natively(&context, target, &mut runtime, page) {
         return;
     }
-    let address = runtime.resolve_return(target, page);
-    context.set(Context::RIP, address);
+    let mut registers = context.registers();
+    let address = runtime.resolve_return(&mut registers, page);
+    context.set_registers(&Registers { pc: address, ..registers });
     // SAFETY: the calling thread's page.
     unsafe {
         thread::set_field(page, control::RETURN_FRAME, context.0 as u64);
-        thread::set_field(page, control::RETURN_PC, target);
+        thread::set_field(page, control::RETURN_PC, registers.pc);
     }
 }
 

@@ -1,11 +1,14 @@
 // Far returns (lretq, iretq) to 64-bit code, as Wine goes back with from its system calls: they set
-// the stack, the flags and the counter at once. A timer interrupts them.
+// the stack, the flags and the counter at once. A timer interrupts them, and handlers return to
+// them.
 //
 // Usage: far_returns
+#define _GNU_SOURCE
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/time.h>
+#include <ucontext.h>
 
 enum { ROUNDS = 20000, ARITHMETIC = 0x8d5 };
 
@@ -62,6 +65,48 @@ static uint64_t go_on(uint64_t x) {
     return x;
 }
 
+// Skips a ud2.
+static void on_illegal(int signal, siginfo_t *info, void *context) {
+    (void)signal;
+    (void)info;
+    ((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP] += 2;
+}
+
+// Returns 5 if a handler goes back right before a lretq and an iretq, and both lead on.
+static uint64_t behind_handlers(void) {
+    uint64_t x = 1;
+    __asm__ volatile("subq $128, %%rsp\n\t"
+                     "movl %%cs, %%eax\n\t"
+                     "pushq %%rax\n\t"
+                     "leaq 1f(%%rip), %%rax\n\t"
+                     "pushq %%rax\n\t"
+                     "ud2\n\t"
+                     "lretq\n\t"
+                     "movl $9, %k0\n"
+                     "1:\n\t"
+                     "movq %%rsp, %%rdx\n\t"
+                     "movl %%ss, %%eax\n\t"
+                     "pushq %%rax\n\t"
+                     "pushq %%rdx\n\t"
+                     "pushq $0x203\n\t" // with carry
+                     "movl %%cs, %%eax\n\t"
+                     "pushq %%rax\n\t"
+                     "leaq 2f(%%rip), %%rax\n\t"
+                     "pushq %%rax\n\t"
+                     "ud2\n\t"
+                     "iretq\n\t"
+                     "movl $9, %k0\n"
+                     "2:\n\t"
+                     "adcq $3, %0\n\t"
+                     "subq %%rsp, %%rdx\n\t"
+                     "addq %%rdx, %0\n\t"
+                     "addq $128, %%rsp"
+                     : "+r"(x)
+                     :
+                     : "rax", "rdx", "memory", "cc");
+    return x;
+}
+
 int main(void) {
     struct sigaction tick = {.sa_handler = on_tick, .sa_flags = SA_RESTART};
     sigaction(SIGPROF, &tick, NULL);
@@ -73,6 +118,9 @@ int main(void) {
         wrong += (with_flags(flags | (k & 64 ? 0x400 : 0)) & (ARITHMETIC | 0x400)) != (flags | (k & 64 ? 0x400 : 0));
         sum = go_on(sum);
     }
+    struct sigaction illegal = {.sa_sigaction = on_illegal, .sa_flags = SA_SIGINFO};
+    sigaction(SIGILL, &illegal, NULL);
+    wrong += behind_handlers() != 5;
     printf("%ld wrong, %ld\n", (long)wrong, (long)sum);
     return wrong != 0;
 }
