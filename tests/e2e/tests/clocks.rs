@@ -146,7 +146,7 @@ fn threads_on_two_cpus_run_at_once() {
             let of = rows.iter().filter(|row| row[1] == thread && (row[2] == pu) == there);
             of.map(|row| row[3]).sum()
         };
-        assert!(time(true) > 5 * time(false) && time(true) > 50_000_000, "T{thread}: {csv}");
+        assert!(time(true) > 5 * time(false), "T{thread}: {csv}");
     }
 }
 
