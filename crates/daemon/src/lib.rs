@@ -34,3 +34,4 @@ pub mod status;
 pub mod targets;
 
 pub use error::DaemonError;
+pub use processes::command_of;

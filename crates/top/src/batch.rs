@@ -3,7 +3,7 @@
 
 use crate::snapshot::Snapshot;
 use crate::state::State;
-use crate::view::{Look, Part, levels, lines, matrix, method, processes, threads, title};
+use crate::view::{Look, Part, levels, lines, matrix, method, placing, processes, threads, title};
 
 /// Threads in the matrix of a batch, and lines of memory, at most.
 const MAX: usize = 32;
@@ -19,7 +19,8 @@ pub fn batch(snapshot: &Snapshot, state: &State, look: Look, width: usize) -> St
     ];
     let several = snapshot.processes.len() > 1;
     let others = several.then(|| processes::part(snapshot, width));
-    for Part { title, lines } in parts.into_iter().chain(others) {
+    let placed = (!snapshot.placing.is_empty()).then(|| placing::part(snapshot, width));
+    for Part { title, lines } in parts.into_iter().chain(others).chain(placed) {
         text += &format!("\n{title}\n");
         for line in lines.iter().take(MAX + 1) {
             let line: String = line.spans.iter().map(|span| span.content.as_ref()).collect();

@@ -41,6 +41,7 @@ pub(crate) fn snapshot(threads: u32) -> Snapshot {
             Level { name: "same L3".into(), rate: 6000.0, hits: 120 },
             Level { name: "other package".into(), rate: 2000.0, hits: 40 },
         ],
+        placing: vec!["process 77 looks after redis-server".into()],
         over: false,
     }
 }

@@ -34,6 +34,8 @@ pub struct Snapshot {
     pub lines: Vec<Line>,
     /// From the cheapest level of the machine to the dearest.
     pub levels: Vec<Level>,
+    /// What `threadtalk auto` does with it, a sentence each; empty where it does nothing.
+    pub placing: Vec<String>,
     /// The target has ended: nothing will change any more.
     pub over: bool,
 }

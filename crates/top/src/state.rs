@@ -17,14 +17,23 @@ pub enum Tab {
     Levels,
     /// Processes.
     Processes,
+    /// What `threadtalk auto` does.
+    Placing,
     /// What keys do.
     Help,
 }
 
 impl Tab {
-    /// In the order of their keys, 1 to 6.
-    pub const NUMBERED: [Self; 6] =
-        [Self::Overview, Self::Matrix, Self::Lines, Self::Threads, Self::Levels, Self::Processes];
+    /// In the order of their keys, 1 to 7.
+    pub const NUMBERED: [Self; 7] = [
+        Self::Overview,
+        Self::Matrix,
+        Self::Lines,
+        Self::Threads,
+        Self::Levels,
+        Self::Processes,
+        Self::Placing,
+    ];
 
     fn next(self) -> Self {
         let at = Self::NUMBERED.iter().position(|tab| *tab == self);
@@ -159,7 +168,7 @@ impl State {
                 self.scroll = 0;
             }
             KeyCode::Char('?' | 'h') => self.show(Tab::Help),
-            KeyCode::Char(digit @ '1'..='6') => {
+            KeyCode::Char(digit @ '1'..='7') => {
                 self.show(Tab::NUMBERED[digit as usize - '1' as usize]);
             }
             KeyCode::Tab => self.show(self.tab.next()),
@@ -224,7 +233,7 @@ mod tests {
         assert_eq!((state.tab, state.scroll), (Tab::Threads, 0));
         typed(&mut state, "pr");
         assert!(state.paused && state.reversed);
-        typed(&mut state, " 6");
+        typed(&mut state, " 7");
         state.press(KeyCode::Tab.into());
         assert_eq!((state.tab, state.paused), (Tab::Overview, false));
     }

@@ -5,6 +5,7 @@ pub(crate) mod help;
 pub(crate) mod levels;
 pub(crate) mod lines;
 pub(crate) mod matrix;
+pub(crate) mod placing;
 pub(crate) mod processes;
 pub(crate) mod threads;
 
@@ -72,6 +73,7 @@ fn whole<'a>(tab: Tab, snapshot: &Snapshot, state: &State, look: Look, area: Rec
         Tab::Threads => threads::part(snapshot, state, width),
         Tab::Levels => levels::part(snapshot, look, width),
         Tab::Processes => processes::part(snapshot, width),
+        Tab::Placing => placing::part(snapshot, width),
         Tab::Help => help::part(),
     }
 }
@@ -157,7 +159,7 @@ fn footer(snapshot: &Snapshot, state: &State) -> String {
     let (process, clear) = if several { ("n process  ", "") } else { ("", "c clear  ") };
     let sort = state.sort.name();
     format!(
-        "q quit  {process}p pause  s sort: {sort}  r reverse  / filter{filter}  1-6 views  {clear}? help"
+        "q quit  {process}p pause  s sort: {sort}  r reverse  / filter{filter}  1-7 views  {clear}? help"
     )
 }
 

@@ -3,6 +3,8 @@
 
 mod tell;
 
+pub use tell::program_text;
+
 use super::record::dial::duty;
 use super::record::sampled as how;
 use super::{place, topo};

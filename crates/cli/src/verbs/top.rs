@@ -3,6 +3,7 @@
 //! makes what is drawn of what was seen.
 
 mod frame;
+mod placing;
 
 use super::record::sampled::{self as how, Args as How};
 use crate::said::{refuse, say};
@@ -241,7 +242,10 @@ impl<'a, 'scope> Watched<'a, 'scope> {
 impl Source for Watched<'_, '_> {
     fn snapshot(&mut self) -> Snapshot {
         if let Some(window) = self.feed.take() {
-            self.shown = frame::snapshot(&window, self.machine.as_ref());
+            let shown = frame::snapshot(&window, self.machine.as_ref());
+            let pid = shown.processes.iter().find(|process| process.shown).map(|p| p.pid);
+            let placing = pid.map(|pid| placing::placing(pid, &shown.threads));
+            self.shown = Snapshot { placing: placing.unwrap_or_default(), ..shown };
         }
         self.shown.over |= self.looking.is_finished();
         self.shown.clone()

@@ -6,7 +6,7 @@ use ratatui::text::Line;
 const TEXT: &str = "\
 q, Ctrl-C      quit; the target goes on
 p, blank       pause: keep what is shown; again to go on
-1 to 6, Tab    overview, matrix, lines, threads, levels, processes
+1 to 7, Tab    overview, matrix, lines, threads, levels, processes, placing
 n, N, m        next process, the one before, always the one that talks most
 s, r           order of threads (talk, id, cpu, name); reversed
 /              filter threads, lines and code by a text; Esc clears it

@@ -50,7 +50,7 @@ line            ev/s  hits false thr object                written by
 
 
 Levels: same L3 75 %, other package 25 %
-q quit  p pause  s sort: talk  r reverse  / filter  1-6 views  c clear  ? help";
+q quit  p pause  s sort: talk  r reverse  / filter  1-7 views  c clear  ? help";
     let text = screen(&snapshot(6), &State::default(), PLAIN, (80, 24));
     assert_eq!(text.join("\n"), expected);
 }
@@ -102,6 +102,21 @@ fn every_tab_fits_any_screen() {
 }
 
 #[test]
+fn what_auto_does_is_shown_where_it_does_something() {
+    let state = State { tab: Tab::Placing, ..State::default() };
+    let text = screen(&snapshot(2), &state, PLAIN, (80, 10));
+    assert_eq!(
+        text[2..4],
+        ["What threadtalk auto does here", "process 77 looks after redis-server"]
+    );
+    assert!(batch(&snapshot(2), &state, PLAIN, 80).contains("\nWhat threadtalk auto does here\n"));
+    let nothing = Snapshot { placing: Vec::new(), ..snapshot(2) };
+    let text = screen(&nothing, &state, PLAIN, (80, 10));
+    assert_eq!(text[2], "What threadtalk auto does here; it does not look after this process");
+    assert!(!batch(&nothing, &state, PLAIN, 80).contains("threadtalk auto"));
+}
+
+#[test]
 fn scrolling_stops_where_the_last_row_is_seen() {
     let state = State { tab: Tab::Threads, scroll: 5000, ..State::default() };
     let text = screen(&snapshot(100), &state, PLAIN, (80, 10));
@@ -139,7 +154,7 @@ fn of_several_processes_it_is_said_which_is_shown_and_how_to_see_others() {
     );
     assert_eq!(
         text[23],
-        "q quit  n process  p pause  s sort: talk  r reverse  / filter  1-6 views  ? help"
+        "q quit  n process  p pause  s sort: talk  r reverse  / filter  1-7 views  ? help"
     );
     state.tab = Tab::Processes;
     let text = screen(&snapshot, &state, PLAIN, (80, 24));

@@ -74,7 +74,7 @@ fn status_text(status: &Status) -> String {
 }
 
 /// What was done for a program.
-fn program_text(text: &mut String, command: &str, program: &Program) {
+pub fn program_text(text: &mut String, command: &str, program: &Program) {
     let there = match program.processes {
         0 => "not there now".into(),
         count => format!(

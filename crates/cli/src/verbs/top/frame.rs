@@ -35,6 +35,7 @@ pub fn snapshot(window: &Window, machine: Option<&Hierarchy>) -> Snapshot {
         pairs,
         processes: window.processes.iter().map(|listed| process(listed, window)).collect(),
         chosen: window.chosen,
+        placing: Vec::new(),
         over: window.over,
     }
 }
