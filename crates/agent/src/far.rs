@@ -1,11 +1,11 @@
 //! Far returns to 64-bit code (`iretq`, `lretq`), with which Wine goes back from its system calls:
-//! they change more than translated code can in one step, so the dispatcher carries them out, or a
-//! return from a signal that came right before one.
+//! they change more than translated code can in one step, so the dispatcher carries them out; where
+//! a signal came right before one, the return from the signal does.
 //!
 //! One that leads to other code, sets the trap flag, or reads what cannot be read runs where it is,
 //! natively.
 //!
-//! Neighbours: [`dispatch`](crate::dispatch), which calls both.
+//! Neighbours: [`dispatch`](crate::dispatch) asks for it in either case.
 
 use crate::dispatch::Runtime;
 use crate::modules::Found;
@@ -28,7 +28,7 @@ const FIXED_FLAGS: u64 = 0x202;
 struct Return {
     target: u64,
     stack: u64,
-    /// `None`: none of them.
+    /// `None`: they stay as they are.
     flags: Option<u64>,
 }
 
@@ -59,6 +59,7 @@ pub fn carry_out_in_frame(runtime: &mut Runtime, registers: &mut Registers) -> O
     Some(found.target)
 }
 
+/// The far return at `pc`, if there is one that need not run natively.
 fn at(runtime: &mut Runtime, pc: u64, stack: u64) -> Option<Return> {
     let readable = [pc, pc + 1].iter().all(|at| runtime.modules.look(*at) == Found::Code);
     // SAFETY: readable code.

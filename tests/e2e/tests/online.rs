@@ -275,6 +275,13 @@ fn exit_codes_and_output_are_the_programs_own() {
     auto(&["--", "/no/such/program"]).run().expect_code(127);
 }
 
+/// An `auto` that looks after a running program and has bound its threads.
+fn binding(pid: u32) -> Beside {
+    let looking = Beside::auto(&[&EAGER[..], &["--pid", &pid.to_string()]].concat());
+    assert!(comes(|| narrow(pid) >= 4, 60), "nothing was bound");
+    looking
+}
+
 #[test]
 fn a_running_program_gets_everything_back() {
     if !can_place("online: --pid") {
@@ -283,8 +290,7 @@ fn a_running_program_gets_everything_back() {
     let program = Beside::program(&[&["200"][..], &APART].concat());
     let pid = program.0.id();
     for signal in [15, 2] {
-        let looking = Beside::auto(&[&EAGER[..], &["--pid", &pid.to_string()]].concat());
-        assert!(comes(|| narrow(pid) >= 4, 60), "nothing was bound");
+        let looking = binding(pid);
         looking.signal(signal);
         assert!(comes(|| narrow(pid) == 0, 30), "{} stay bound", narrow(pid));
     }
@@ -297,18 +303,22 @@ fn the_live_view_shows_what_is_bound() {
     }
     let program = Beside::program(&[&["200"][..], &APART].concat());
     let pid = program.0.id();
-    let looking = Beside::auto(&[&EAGER[..], &["--pid", &pid.to_string()]].concat());
-    assert!(comes(|| narrow(pid) >= 4, 60), "nothing was bound");
+    let looking = binding(pid);
     let view = || {
         let top = Threadtalk::built().verb("top").env("THREADTALK_STATE_DIR", state());
         top.args(["--pid", &pid.to_string(), "--batch", "1"]).run().expect_code(0).stdout_text()
     };
     let by = format!("process {} looks after", looking.0.id());
-    let says = |text: &str| text.contains("What threadtalk auto does here") && text.contains(&by);
+    let words = ["What threadtalk auto does here", &by, "  bound: T"];
+    let shows_all = || {
+        let text = view();
+        words.iter().all(|word| text.contains(word))
+    };
     // It tells of itself now and then.
-    assert!(comes(|| says(&view()) && view().contains("  bound: T"), 30), "{}", view());
+    assert!(comes(shows_all, 30), "{}", view());
     drop(looking);
-    assert!(!says(&view()), "{}", view());
+    let after = view();
+    assert!(words.iter().all(|word| !after.contains(word)), "{after}");
 }
 
 #[test]
@@ -318,8 +328,7 @@ fn what_a_killed_auto_has_bound_is_restored() {
     }
     let program = Beside::program(&[&["200"][..], &APART].concat());
     let pid = program.0.id();
-    let looking = Beside::auto(&[&EAGER[..], &["--pid", &pid.to_string()]].concat());
-    assert!(comes(|| narrow(pid) >= 4, 60), "nothing was bound");
+    let looking = binding(pid);
     looking.signal(9);
     drop(looking);
     let restored = auto(&["--restore"]).run().expect_code(0);
