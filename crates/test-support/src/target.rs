@@ -4,7 +4,10 @@
 //! sources, the headers beside them, and the command line, so that it is compiled once per content.
 
 use crate::{Run, paths, probe};
+use std::ffi::CString;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -81,7 +84,8 @@ impl Target {
             return Ok(binary);
         }
         std::fs::create_dir_all(&folder).map_err(|e| failed(&folder, &e))?;
-        // Several tests may compile the same target at once: each to a name of its own, then moved.
+        // Several tests may compile the same target at once: each to a name of its own. The first
+        // one done stays, because it may run already, and names are read from its file.
         let thread = std::thread::current().id();
         let draft = binary.with_extension(format!("{}-{thread:?}", std::process::id()));
         let outcome = Run::new(&command)
@@ -96,7 +100,7 @@ impl Target {
         if outcome.exit_code != Some(0) {
             return Err(TargetError::Failed(outcome.to_string()));
         }
-        std::fs::rename(&draft, &binary).map_err(|e| failed(&draft, &e))?;
+        move_unless_there(&draft, &binary).map_err(|e| failed(&draft, &e))?;
         Ok(binary)
     }
 
@@ -118,6 +122,21 @@ impl Target {
             std::fs::read(&input).map_err(|e| failed(&input, &e))?.hash(&mut hasher);
         }
         Ok(hasher.finish())
+    }
+}
+
+/// Moves a file; where there is another one already, that one stays, and this one is removed.
+fn move_unless_there(from: &Path, to: &Path) -> std::io::Result<()> {
+    let [old, new] = [from, to].map(|path| CString::new(path.as_os_str().as_bytes()));
+    let (old, new) = (old?, new?);
+    let (here, flags) = (libc::AT_FDCWD, libc::RENAME_NOREPLACE);
+    // SAFETY: two strings that end with NUL.
+    if unsafe { libc::renameat2(here, old.as_ptr(), here, new.as_ptr(), flags) } == 0 {
+        return Ok(());
+    }
+    match std::io::Error::last_os_error() {
+        error if error.kind() == ErrorKind::AlreadyExists => std::fs::remove_file(from),
+        error => Err(error),
     }
 }
 
@@ -148,6 +167,20 @@ mod tests {
         for binary in [three, four, eight] {
             std::fs::remove_file(binary).unwrap();
         }
+    }
+
+    #[test]
+    fn a_binary_that_is_there_is_not_replaced() {
+        use std::os::unix::fs::MetadataExt;
+        let scratch = Scratch::new();
+        let [first, second, place] = ["first", "second", "place"].map(|name| scratch.join(name));
+        std::fs::write(&first, "1").unwrap();
+        std::fs::write(&second, "2").unwrap();
+        let number = std::fs::metadata(&first).unwrap().ino();
+        move_unless_there(&first, &place).unwrap();
+        move_unless_there(&second, &place).unwrap();
+        assert_eq!(std::fs::metadata(&place).unwrap().ino(), number);
+        assert!(!first.exists() && !second.exists());
     }
 
     #[test]
