@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
 use wire::code::mix;
-use wire::session::{MAX_MODULES, Module};
+use wire::session::{MAX_MODULES, MAX_PATH, Module};
 
 /// A mapping with code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,7 +49,7 @@ impl Range {
 
 /// A number for code mapped from a file: another one when the file has changed, or another part of
 /// it is mapped.
-pub fn number_of(stat: &sys::Stat, offset: u64, bytes: u64) -> u64 {
+fn number_of(stat: &sys::Stat, offset: u64, bytes: u64) -> u64 {
     if !stat.is_regular() {
         return 0;
     }
@@ -173,18 +173,20 @@ impl Modules {
         self.ranges.get(after).is_some_and(|r| r.start < end)
     }
 
-    /// Adds a mapping of the file with that [number](number_of) and describes it in the session.
+    /// Adds a mapping of a file and describes it in the session; `stat` is that of the file, if it
+    /// is known.
     pub fn add(
         &mut self,
         (start, end): (u64, u64),
         file_offset: u64,
         path: &[u8],
         writable: bool,
-        file: u64,
+        stat: Option<&sys::Stat>,
     ) {
         let origin = start.wrapping_sub(file_offset);
+        let file = stat.map_or(0, |stat| number_of(stat, file_offset, end - start));
         self.set(Range { start, end, runs: true, changes: writable, file, origin });
-        describe(start, end, file_offset, path);
+        describe((start, end), file_offset, path, stat);
         self.frames.add((start, end), file_offset, path);
         self.hooks.add_module((start, end), file_offset, path);
     }
@@ -296,23 +298,23 @@ impl Modules {
         let Some(text) = read_file(b"/proc/self/maps\0") else { return };
         for m in text.split(|b| *b == b'\n').filter_map(parse) {
             if m.executable && m.readable && !m.shared && m.is_module() {
-                let file = file_of(&m).unwrap_or(0);
-                self.add((m.start, m.end), m.offset, m.path, m.writable, file);
+                let stat = stat_of(&m);
+                self.add((m.start, m.end), m.offset, m.path, m.writable, stat.as_ref());
             }
         }
     }
 }
 
-/// The number of the file that is mapped, if it is still the one with that path.
-fn file_of(m: &Mapping<'_>) -> Option<u64> {
+/// What is known of the file that is mapped, if it is still the one with that path.
+fn stat_of(m: &Mapping<'_>) -> Option<sys::Stat> {
     let mut path = [0; 512];
     path.get_mut(..m.path.len())?.copy_from_slice(m.path);
     let stat = sys::stat_at(path.get(..m.path.len() + 1)?)?;
-    (stat.identity()[1] == m.inode).then(|| number_of(&stat, m.offset, m.end - m.start))
+    (stat.identity()[1] == m.inode).then_some(stat)
 }
 
 /// Writes a module record for the recorder.
-fn describe(start: u64, end: u64, file_offset: u64, path: &[u8]) {
+fn describe((start, end): (u64, u64), file_offset: u64, path: &[u8], stat: Option<&sys::Stat>) {
     let header = session::header();
     let index = header.modules.load(Ordering::Relaxed) as usize;
     if index >= MAX_MODULES {
@@ -325,7 +327,13 @@ fn describe(start: u64, end: u64, file_offset: u64, path: &[u8]) {
         (*record).start.store(start, Ordering::Relaxed);
         (*record).end.store(end, Ordering::Relaxed);
         (*record).file_offset.store(file_offset, Ordering::Relaxed);
-        let bytes = path.len().min(487);
+        if let Some(stat) = stat {
+            let [seconds, nanoseconds, ..] = stat.changed();
+            (*record).inode.store(stat.identity()[1], Ordering::Relaxed);
+            (*record).written[0].store(seconds, Ordering::Relaxed);
+            (*record).written[1].store(nanoseconds, Ordering::Relaxed);
+        }
+        let bytes = path.len().min(MAX_PATH);
         core::ptr::copy_nonoverlapping(
             path.as_ptr(),
             (&raw mut (*record).path).cast::<u8>(),

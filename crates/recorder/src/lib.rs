@@ -36,7 +36,9 @@ use kept::{code_store, known_names, user_cache};
 pub use kept::{machine, probed, transfer_time};
 pub use launching::{child, data, inject, launch, signals, target};
 use launching::{closed, early, guard, sanitizers, words};
-use naming::{allocated, elements, frames, objects, pages, places, regions, thread_memory};
+use naming::{
+    allocated, elements, frames, objects, pages, places, regions, thread_memory, unnamed,
+};
 pub use processes::Processes;
 pub use sampled::watched;
 pub use target::Target;

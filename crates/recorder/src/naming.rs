@@ -2,7 +2,8 @@
 //!
 //! `places` names code and data (`regions`: kinds of memory; `thread_memory`: whose stack;
 //! `frames`: functions on the way up), `objects` what memory was for (`allocated`: as it is told;
-//! `elements`: what it consists of), `pages` makes rows of pages.
+//! `elements`: what it consists of), `pages` makes rows of pages, `unnamed` tells what has no
+//! names.
 //!
 //! Neighbours: `symbols` reads debugging information, [`kept`](crate::kept) has names of earlier
 //! recordings.
@@ -15,3 +16,4 @@ pub(crate) mod pages;
 pub(crate) mod places;
 pub(crate) mod regions;
 pub(crate) mod thread_memory;
+pub(crate) mod unnamed;

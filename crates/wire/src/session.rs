@@ -42,7 +42,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 /// 7: checks in tallies, tracked blocks, memory shared by processes, objects; 8: call paths, zones,
 /// mapped files; 9: pages; 10: light code between windows; 11: first writes of unknown blocks;
 /// 12: filtered traces.
-pub const VERSION: u32 = 12;
+pub const VERSION: u32 = 13;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
 /// Added where otherwise an odd number of variables would be taken out again: see
@@ -416,6 +416,9 @@ impl Header {
 /// In [`Header::exit_status`]: the low byte is an exit code.
 pub const EXITED: u32 = 0x100;
 
+/// Most bytes of the path of a mapped file.
+pub const MAX_PATH: usize = 463;
+
 /// A mapped file with code.
 #[repr(C)]
 pub struct Module {
@@ -425,8 +428,12 @@ pub struct Module {
     pub end: AtomicU64,
     /// Offset of `start` in the file.
     pub file_offset: AtomicU64,
-    /// Path, NUL-terminated, cut at 487 bytes.
-    pub path: [u8; 488],
+    /// Inode of the file; 0 = unknown.
+    pub inode: AtomicU64,
+    /// When its contents were written last: seconds and nanoseconds.
+    pub written: [AtomicU64; 2],
+    /// Path, NUL-terminated, cut at [`MAX_PATH`] bytes.
+    pub path: [u8; MAX_PATH + 1],
 }
 
 /// Life of a thread, in [`ThreadPage::life`].

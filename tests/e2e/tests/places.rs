@@ -1,7 +1,9 @@
 //! Where threads meet: the regions and names of lines of memory, and the code sites, of a program
 //! that says where it does so.
 
+use e2e::sampling::note;
 use serde_json::Value;
+use test_support::threadtalk::profile_json;
 use test_support::{Compiler, Outcome, Scratch, Target, Threadtalk, paths};
 
 const SOURCE: &str = "tests/programs/symbols/where.c";
@@ -190,4 +192,26 @@ fn time_slices_add_up() {
             assert!(sum(&activity, name) > ROUNDS);
         }
     }
+}
+
+#[test]
+fn code_of_a_program_that_was_replaced_meanwhile_has_no_names_and_that_is_said() {
+    let program = Target::new(Compiler::Gcc, "tests/programs/symbols/replaced.c");
+    let program = program.flags(&["-O1", "-g", "-pthread"]).build().unwrap();
+    let scratch = Scratch::new();
+    let (running, other) = (scratch.join("running"), scratch.join("other"));
+    let record = |name: &str, with: &[&str]| {
+        std::fs::copy(&program, &running).unwrap();
+        std::fs::copy("/bin/true", &other).unwrap();
+        let profile = scratch.join(name);
+        let command = [&[running.to_str().unwrap()], with].concat();
+        Threadtalk::built().record(&profile, &[], &command).run().expect_code(0);
+        let sites = table(&profile, "sites");
+        let named = sites.iter().any(|site| site["function"] == "count");
+        (named, note(&profile_json(&profile), "code-without-names").cloned())
+    };
+    assert_eq!(record("stays.tt", &[]), (true, None));
+    let (named, note) = record("replaced.tt", &[other.to_str().unwrap()]);
+    assert!(!named);
+    assert_eq!(note.expect("a note")["file"], "running");
 }

@@ -4,7 +4,6 @@ use super::Outcome;
 use crate::blocks;
 use crate::dispatch::runtime;
 use crate::grants;
-use crate::modules;
 use crate::proc;
 use crate::shadow;
 use crate::shared::mappings::Piece;
@@ -101,8 +100,7 @@ pub fn mmap(a: [u64; 6]) -> Outcome {
             let length = proc::path_of(fd & 0xffff_ffff, &mut path);
             let writable = protection & sys::PROT_WRITE != 0;
             let stat = sys::stat_of(fd & 0xffff_ffff);
-            let file = stat.map_or(0, |stat| modules::number_of(&stat, offset, bytes));
-            runtime().modules.add((start, end), offset, &path[..length], writable, file);
+            runtime().modules.add((start, end), offset, &path[..length], writable, stat.as_ref());
         } else {
             runtime().modules.add_changing(start, end);
         }

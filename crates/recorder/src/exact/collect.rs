@@ -4,7 +4,6 @@ use crate::child::{Ended, Ending};
 use crate::clock::monotonic_ns;
 use crate::error::RecorderError;
 use crate::pages;
-use crate::places;
 use crate::processes;
 use crate::reference::Traced;
 use crate::session::{RawModule, RawThread, Session, SessionOptions};
@@ -14,6 +13,7 @@ use crate::target::Target;
 use crate::timeline::Timeline;
 use crate::watch::Watched;
 use crate::windowed::Windowed;
+use crate::{places, unnamed};
 use profile::{
     CommRow, Counted, Meta, Mode, Note, OwnTime, Profile, SCHEMA_VERSION, ThreadRow, Totals,
     Windows,
@@ -103,6 +103,7 @@ pub fn profile(
     header.events_without_line.store(without_line, Relaxed);
     let mut warnings = warnings(header, &threads, &tables.comm, &run);
     warnings.extend(left_out(session.segment(), &tables, &run));
+    warnings.extend(unnamed::without_names(&modules, &tables.sites, false));
     let (exit_code, exit_signal) = exit_of(run.ended.ending);
     let lost = header.page_accesses_lost.load(Relaxed);
     let (windows, own_time) = (windows(&tables, &run), own_time(&run));

@@ -6,7 +6,7 @@ use crate::switching;
 use profile::Counted;
 use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -171,6 +171,9 @@ pub struct RawModule {
     /// Where the file can be read.
     pub file: ModuleFile,
 }
+
+/// What the kernel adds to the path of a mapped file that was deleted.
+pub const DELETED: &str = " (deleted)";
 
 /// Where a mapped file can be read.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -525,13 +528,30 @@ fn raw_thread(page: &ThreadPage, [instructions, loads, stores]: [u64; 3]) -> Raw
 }
 
 fn raw_module(module: Module) -> RawModule {
+    let path = text(&module.path);
+    let file = match is_replaced(&module, &path) {
+        true => ModuleFile::Unreachable,
+        false => ModuleFile::AtPath,
+    };
     RawModule {
         start: module.start.load(Relaxed),
         end: module.end.load(Relaxed),
         file_offset: module.file_offset.load(Relaxed),
-        path: text(&module.path),
-        file: ModuleFile::AtPath,
+        path,
+        file,
     }
+}
+
+/// Whether the file that was mapped is not the one that has its path now, or was written since.
+fn is_replaced(module: &Module, path: &str) -> bool {
+    let inode = module.inode.load(Relaxed);
+    if inode == 0 {
+        return path.ends_with(DELETED);
+    }
+    let written = module.written.each_ref().map(|word| word.load(Relaxed));
+    std::fs::metadata(path).map_or(true, |now| {
+        inode != now.ino() || written != [now.mtime() as u64, now.mtime_nsec() as u64]
+    })
 }
 
 /// Bytes up to the first NUL.

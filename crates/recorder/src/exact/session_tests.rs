@@ -1,5 +1,6 @@
 use super::*;
-use std::os::unix::fs::MetadataExt;
+use std::fs;
+use test_support::Scratch;
 
 fn session() -> Session {
     Session::create(SessionOptions::default()).unwrap()
@@ -100,4 +101,30 @@ fn threads_and_modules_are_read_field_by_field() {
     session.memory.file().write_all_at(b"/lib/x.so", path).unwrap();
     let modules = session.modules(2).unwrap();
     assert_eq!((modules[1].start, modules[1].path.as_str()), (0x1000, "/lib/x.so"));
+    assert_eq!(modules[1].file, ModuleFile::AtPath);
+}
+
+#[test]
+fn a_file_that_was_replaced_or_written_since_it_was_mapped_has_no_names() {
+    let scratch = Scratch::new();
+    let file = scratch.join("file");
+    fs::write(&file, "").unwrap();
+    let (path, now) = (file.to_str().unwrap(), fs::metadata(&file).unwrap());
+    let read = |path: &str, inode: u64, seconds: u64| {
+        let session = Session::create(SessionOptions::default()).unwrap();
+        let at = |field: usize| session::MODULES_OFFSET + field as u64;
+        write(&session, at(mem::offset_of!(Module, inode)), inode);
+        write(&session, at(mem::offset_of!(Module, written)), seconds);
+        write(&session, at(mem::offset_of!(Module, written) + 8), now.mtime_nsec() as u64);
+        let at = at(mem::offset_of!(Module, path));
+        session.memory.file().write_all_at(path.as_bytes(), at).unwrap();
+        session.modules(1).unwrap()[0].file.clone()
+    };
+    let written = now.mtime() as u64;
+    assert_eq!(read(path, now.ino(), written), ModuleFile::AtPath);
+    assert_eq!(read(path, 0, 0), ModuleFile::AtPath);
+    assert_eq!(read(path, now.ino() + 1, written), ModuleFile::Unreachable);
+    assert_eq!(read(path, now.ino(), written + 1), ModuleFile::Unreachable);
+    assert_eq!(read("/gone", now.ino(), written), ModuleFile::Unreachable);
+    assert_eq!(read("/gone (deleted)", 0, 0), ModuleFile::Unreachable);
 }

@@ -3,6 +3,7 @@
 //!
 //! Neighbours: `places` says what lies at the addresses; `paths` and `objects` tell the result.
 
+use crate::session::DELETED;
 use profile::SiteRow;
 
 /// A place in the program that allocates.
@@ -111,7 +112,7 @@ fn is_hidden(function: &str, file: &str) -> bool {
 
 /// The last part of a path as the kernel prints it.
 pub fn file_name(path: &str) -> &str {
-    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+    let path = path.strip_suffix(DELETED).unwrap_or(path);
     path.rsplit('/').next().unwrap_or(path)
 }
 

@@ -6,7 +6,6 @@ use crate::allocated::RawBlock;
 use crate::child::{Ended, Ending};
 use crate::collect::{host, how_it_ended};
 use crate::counts;
-use crate::frames::file_name;
 use crate::known_names;
 use crate::objects::{self, Allocated, Objects};
 use crate::places::{Places, start_routine};
@@ -17,13 +16,14 @@ use crate::sampled::process::{Process, Thread};
 use crate::sampled::scale::Scale;
 use crate::sampled::watching;
 use crate::sampled::{Choice, SampleOptions, SampledRecording};
-use crate::session::{RawModule, RawThread};
+use crate::session::RawThread;
 use crate::signals::{self, signal_name};
+use crate::unnamed;
 use profile::schema::PROCESSES_FOLDER;
 use profile::{
     Basis, CommRow, Counted, Detector, EventRow, FlowRow, HeapUnnamed, Meta, Mode, Note,
-    PageTables, Parameters, ProcessRow, Profile, SCHEMA_VERSION, Sampled, Sampling, SiteRow,
-    ThreadRow, Totals,
+    PageTables, Parameters, ProcessRow, Profile, SCHEMA_VERSION, Sampled, Sampling, ThreadRow,
+    Totals,
 };
 use sampling::{BLOCK_BYTES, Cell, Estimator, Hit, Stream, Sum};
 use std::cell::RefCell;
@@ -158,7 +158,10 @@ impl Maker<'_> {
         let modules = if named { &process.modules[..] } else { &[] };
         let mut places = Places::new(modules, &raw, Some(&process.regions), self.resolver);
         profile.sites = places.sites(addresses, &mut events);
-        profile.meta.warnings.extend(unreachable(&process.modules, &profile.sites));
+        // SAFETY: no arguments, cannot fail.
+        let needs_root = unsafe { libc::geteuid() } != 0;
+        let unnamed = unnamed::without_names(&process.modules, &profile.sites, needs_root);
+        profile.meta.warnings.extend(unnamed);
         let (blocks, threads) = (self.allocated(process), profile.threads.len());
         let objects = objects::name(
             (&mut events, &mut profile.pages),
@@ -530,20 +533,6 @@ impl Maker<'_> {
 fn stands_for(process: &Process) -> f64 {
     let usual = process.decoded_period as f64 / process.decoded.max(1) as f64;
     usual.max(process.tally.largest)
-}
-
-/// Which of the files that `sites` lie in cannot be read.
-fn unreachable(modules: &[RawModule], sites: &[SiteRow]) -> Option<Note> {
-    let met = |module: &&RawModule| {
-        module.readable().is_none() && sites.iter().any(|site| site.module == module.path)
-    };
-    let mut names: Vec<&str> = modules.iter().filter(met).map(|m| file_name(&m.path)).collect();
-    names.sort_unstable();
-    names.dedup();
-    let (file, more) = ((*names.first()?).to_owned(), names.len() as u64 - 1);
-    // SAFETY: no arguments, cannot fail.
-    let needs_root = unsafe { libc::geteuid() } != 0;
-    Some(Note::CodeWithoutNames { file, more, needs_root })
 }
 
 /// What `places` needs of a thread. The initial one's stack has a name of its own.
