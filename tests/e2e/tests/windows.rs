@@ -52,8 +52,8 @@ fn programs_run_on_unchanged_with_a_thousand_switches_a_second() {
     all_unchanged(&["--budget", "2x"], Some(SWITCHES));
 }
 
-/// Events in a turn of `pairs`: each of 4096 lines of two buffers is handed over twice, and each time
-/// read and then overwritten.
+/// Events in a turn of `pairs`: each of 4096 lines of two buffers is handed over twice, and each
+/// time read and then overwritten.
 const PAIRS: f64 = 2.0 * 2.0 * 4096.0 * 2.0;
 
 /// Turns to begin with, and at most: busy processors leave a program fewer windows, and too few are
