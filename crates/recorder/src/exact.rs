@@ -4,9 +4,10 @@
 //! [`record`] does it all, over a [`session`]. While the program runs: `watch` (`timeline`: its
 //! time slices, `turns`: whose turn it is to be read, `flows` and `page_history`: what is
 //! read, [`progress`]), `switching` in windows (`prompt`: in time), [`reference`] (replays a trace,
-//! which [`trace`] keeps). At the end: `counts`, `page_uses`, `paths`, `mapped` and `sharers` read
-//! what was counted, `windowed` makes estimates of it, `tables` joins these, `collect` makes a
-//! profile of it all, [`processes`] those of the children, and `together` that of all of them.
+//! which [`trace`] keeps and `trace_names` names). At the end: `counts`, `page_uses`, `paths`,
+//! `mapped` and `sharers` read what was counted, `windowed` makes estimates of it, `tables` joins
+//! these, `collect` makes a profile of it all, [`processes`] those of the children, and `together`
+//! that of all of them.
 //!
 //! Neighbours: `naming` says what lies at addresses, `agent` is what is injected.
 
@@ -29,6 +30,7 @@ pub(crate) mod tables;
 pub(crate) mod timeline;
 pub(crate) mod together;
 pub mod trace;
+pub(crate) mod trace_names;
 pub(crate) mod turns;
 pub(crate) mod watch;
 pub(crate) mod windowed;

@@ -29,7 +29,7 @@ pub use child::{Ended, Ending, Streams};
 pub use error::RecorderError;
 use exact::{
     collect, counts, flows, mapped, page_history, page_uses, paths, switching, tables, timeline,
-    together, turns, watch, windowed,
+    together, trace_names, turns, watch, windowed,
 };
 pub use exact::{processes, progress, record, reference, session, trace};
 use kept::{code_store, known_names, user_cache};

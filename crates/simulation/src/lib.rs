@@ -51,7 +51,9 @@ pub use run::{ASSUMED_INSTRUCTIONS, Job, Options, Outcome, RunError, simulate};
 pub use sets::Margins;
 pub use stream::{Access, Stream, StreamError, ThreadFacts, What};
 pub use text::read_text;
-pub use trace::{TRACE_VERSION, TraceEnd, TraceReader, TraceWriter, TracedThread, is_trace};
+pub use trace::{
+    TRACE_VERSION, TraceEnd, TraceReader, TraceWriter, TracedSite, TracedThread, is_trace,
+};
 pub use usage::Usage;
 
 #[cfg(test)]

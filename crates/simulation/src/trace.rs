@@ -67,6 +67,16 @@ pub struct TracedThread {
     pub ordinal: u32,
 }
 
+/// A code site that has a name.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct TracedSite {
+    /// Its number in accesses.
+    pub site: u32,
+    /// The innermost function and its line, `solve at solver.c:40`; of libraries the function,
+    /// `memset in libc.so.6`.
+    pub name: String,
+}
+
 /// What stands at the end of a trace.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct TraceEnd {
@@ -88,6 +98,17 @@ pub struct TraceEnd {
     /// All threads.
     #[serde(default)]
     pub threads: Vec<TracedThread>,
+    /// Code sites with names, by number.
+    #[serde(default)]
+    pub sites: Vec<TracedSite>,
+}
+
+impl TraceEnd {
+    /// The name of a code site, where it has one.
+    pub fn site(&self, site: u32) -> Option<&str> {
+        let at = self.sites.binary_search_by_key(&site, |named| named.site).ok()?;
+        Some(&self.sites[at].name)
+    }
 }
 
 /// Writes a trace.

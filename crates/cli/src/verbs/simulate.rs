@@ -1,9 +1,10 @@
 //! `threadtalk simulate`: what placements of threads and pages do on machines that need not be
 //! there.
 //!
-//! `source.rs` gets the accesses, `plans.rs` makes placements for them, `text.rs` and `json.rs`
-//! show what comes of them.
+//! `source.rs` gets the accesses, `plans.rs` makes placements for them, `text.rs` (`code.rs`:
+//! by place in the code) and `json.rs` show what comes of them.
 
+mod code;
 mod json;
 mod plans;
 mod source;

@@ -71,6 +71,11 @@ impl Processes {
         })
     }
 
+    /// The session of the first process.
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
     /// What was found out about all processes of the recording while they ran.
     pub(crate) fn found(&self) -> &Found {
         &self.found

@@ -1,9 +1,11 @@
 //! Keeps the accesses of a recorded program in a trace (`simulation::TraceWriter`).
 //!
-//! Neighbours: `reference.rs` reads the accesses from the program's ring and passes them on here.
+//! Neighbours: `reference.rs` reads the accesses from the program's ring and passes them on here;
+//! `trace_names.rs` names the code that they come from.
 
 use crate::record::Recording;
 use crate::reference::{Filtered, Following, Tee};
+use crate::trace_names;
 use reference::What;
 use simulation::{Access, TraceEnd, TraceWriter, TracedThread};
 use std::fs::File;
@@ -17,6 +19,8 @@ pub struct Trace {
     writer: TraceWriter<BufWriter<File>>,
     /// Accesses of each thread that are in the trace, or that it says were not.
     accounted: Vec<u64>,
+    /// Whether accesses come from each code site.
+    sites: Vec<bool>,
 }
 
 impl Trace {
@@ -26,7 +30,7 @@ impl Trace {
     /// When the file cannot be written.
     pub fn new(file: File, max_bytes: u64) -> io::Result<Self> {
         let writer = TraceWriter::new(BufWriter::with_capacity(1 << 20, file), max_bytes)?;
-        Ok(Self { writer, accounted: Vec::new() })
+        Ok(Self { writer, accounted: Vec::new(), sites: Vec::new() })
     }
 
     /// The same for a trace that is not kept: faster, and larger.
@@ -37,7 +41,7 @@ impl Trace {
 
     /// Has a recording write into the trace.
     pub fn following(&mut self) -> Following<'_> {
-        let Self { writer, accounted } = self;
+        let Self { writer, accounted, sites } = self;
         let tee: Box<Tee<'_>> = Box::new(move |access: &reference::Access, filtered: Filtered| {
             let given = |what, address| Access {
                 thread: access.thread.0,
@@ -54,6 +58,11 @@ impl Trace {
                     accounted.resize(thread + 1, 0);
                 }
                 accounted[thread] += 1 + filtered.skipped;
+                let site = access.site as usize;
+                if sites.len() <= site {
+                    sites.resize(site + 1, false);
+                }
+                sites[site] = true;
             }
             match access.what {
                 What::Read => writer.access(&given(simulation::What::Read, access.address)),
@@ -71,9 +80,11 @@ impl Trace {
     /// Completes the trace with what is known of the recording.
     ///
     /// # Errors
-    /// When not even the end can be written.
+    /// When not even the end can be written, or the recording cannot be read.
     pub fn finish(mut self, recording: &Recording) -> io::Result<(File, TraceEnd)> {
         let profile = &recording.profile;
+        let sites =
+            trace_names::sites(&recording.processes, &self.sites).map_err(io::Error::other)?;
         for (thread, row) in profile.threads.iter().enumerate() {
             let known = self.accounted.get(thread).copied().unwrap_or(0);
             let skipped = (row.loads + row.stores).saturating_sub(known);
@@ -87,6 +98,7 @@ impl Trace {
             end.shared_accesses = recording.shared_accesses;
             end.command = profile.meta.command.clone();
             end.threads = profile.threads.iter().map(traced_thread).collect();
+            end.sites = sites;
         })?;
         Ok((file.into_inner().map_err(io::IntoInnerError::into_error)?, end))
     }

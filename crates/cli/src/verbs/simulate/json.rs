@@ -76,7 +76,7 @@ fn scenario(results: &Results, scenario: &Scenario, on: &OnMachine) -> Value {
         .iter()
         .map(|(site, of)| {
             json!({
-                "site": site, "transfers": of.transfers,
+                "site": site, "name": results.end.site(*site), "transfers": of.transfers,
                 "local": of.local, "remote": of.remote, "latency_ns": of.latency_ns,
             })
         })

@@ -1,6 +1,6 @@
 //! What people read: a table for each machine, one row for each plan.
 
-use super::{OnMachine, Results, Scenario};
+use super::{OnMachine, Results, Scenario, code};
 use crate::said::several;
 use simulation::Margins;
 use std::fmt::Write as _;
@@ -19,6 +19,7 @@ pub fn text(results: &Results) -> String {
     for (index, on) in results.machines.iter().enumerate() {
         let of: Vec<&Scenario> = results.scenarios.iter().filter(|s| s.machine == index).collect();
         machine(&mut out, on, &of);
+        code::table(&mut out, &results.end, &of);
     }
     for note in &results.notes {
         let _ = write!(out, "\nnote: {note}");
@@ -118,7 +119,7 @@ fn loads(out: &mut String, on: &OnMachine, scenarios: &[&Scenario]) {
 }
 
 /// Columns, the first `left` of them flush left.
-fn table(out: &mut String, head: &[String], rows: &[Vec<String>], left: usize) {
+pub fn table(out: &mut String, head: &[String], rows: &[Vec<String>], left: usize) {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.chain([head[column].chars().count()]).max().unwrap_or(0)
