@@ -16,6 +16,7 @@
 //! | `pages.rs` | pages onto NUMA nodes; one file for each policy in `pages/` |
 //! | `data.rs` | where pages go, alone and together with threads; its parts in `data/` |
 //! | `csv.rs`, `plan.rs` | the files: a matrix comes in, a placement goes out |
+//! | `phases.rs` | a placement for each phase of a program |
 //! | `apps.rs` | plans for several applications |
 //! | `launchers.rs` | a plan for other launchers, one file each |
 //!
@@ -30,6 +31,7 @@ mod data;
 mod launchers;
 mod levels;
 mod pages;
+mod phases;
 mod place;
 mod plan;
 mod policies;
@@ -49,6 +51,9 @@ pub use levels::{LevelShare, level_name, level_shares, shares_by_chance, shares_
 pub use pages::{
     KmafAction, KmafLimits, KmafPage, KmafPolicy, MIN_EXCLUSIVITY, Page, PagePolicyKind, PageUse,
     PageUseError, UnknownPagePolicy, kmaf_judge, map_pages,
+};
+pub use phases::{
+    MAX_PHASES, PhaseInput, Phased, PlanMark, PlanPhase, PlanPhases, PlanPu, place_by_phase,
 };
 pub use place::{MemoryShare, PlaceError, Placement, Request, place, place_at};
 pub use plan::{

@@ -3,12 +3,13 @@
 //! Version 1: the first. Readers may rely on every field of [`Plan`] but `slots[].identity`, which
 //! is absent in plans made from a bare matrix. Fields may be added within a version; a file of a
 //! newer version is refused. Version 2: plans of several applications, whose threads stand in
-//! `apps` while `slots` is empty. Version 3: plans that say in `data` where pages go. All other
-//! plans are still written as version 1. Neighbours:
+//! `apps` while `slots` is empty. Version 3: plans that say in `data` where pages go. Version 4: plans with
+//! a placement for each phase in `phases`. All other plans are still written as version 1. Neighbours:
 //! `place.rs` computes what stands here, `apps.rs` plans of several applications, `binding` applies
 //! it.
 
 use crate::data::PlanData;
+use crate::phases::PlanPhases;
 use crate::place::Placement;
 use crate::policies::PolicyKind;
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,7 @@ use topology::Topology;
 use types::ThreadIdentity;
 
 /// Version of the file that this program writes and the newest it reads.
-pub const PLAN_VERSION: u32 = 3;
+pub const PLAN_VERSION: u32 = 4;
 
 /// Less than this part of what communication costs by chance is not worth a plan: costs are not
 /// known any better.
@@ -141,6 +142,9 @@ pub struct Plan {
     /// Where data goes; absent in plans for threads alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<PlanData>,
+    /// Placements by phase, where one is not enough; [`Plan::slots`] are those of the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phases: Option<PlanPhases>,
     /// Description and PU count of the machine the plan is for.
     pub machine: String,
     /// PUs of that machine.
@@ -199,6 +203,7 @@ impl Plan {
             slots,
             apps: Vec::new(),
             data: None,
+            phases: None,
             machine: topology.describe(),
             machine_pus: topology.pus.len() as u32,
         }
@@ -235,6 +240,7 @@ impl Plan {
 
     fn check(&self) -> Result<(), String> {
         self.data.iter().try_for_each(PlanData::check)?;
+        self.check_phases()?;
         if self.apps.is_empty() { self.check_slots(&self.slots) } else { self.check_apps() }
     }
 
