@@ -7,7 +7,7 @@
 use crate::evidence::COUNTED;
 use crate::sampled_phases::{Hits, sampled_phases};
 use crate::{Choice, Evidence, PhaseRule};
-use profile::Profile;
+use profile::{CommRow, Profile};
 use std::ops::Range;
 
 /// A stretch has at least this part of all counted events, as 1 / n: less is not worth a placement.
@@ -27,9 +27,11 @@ pub struct Stretch {
 pub fn stretches(profile: &Profile, choice: Choice, most: usize) -> Vec<Stretch> {
     let slices = profile.slices.len();
     let mut hits = vec![Hits::new(); slices.max(1)];
+    let rate = usual_rate(profile, choice);
     for row in profile.comm.iter().filter(|row| choice.counts(row)) {
         let (a, b) = (row.from.index(), row.to.index());
-        let of_row = row.sampled.map_or(row.count, |sampled| sampled.hits);
+        // Parts of a run that was recorded in windows have more hits than others.
+        let of_row = row.sampled.map_or(row.count, |_| (row.count as f64 * rate).round() as u64);
         *hits[row.slice as usize].entry((a.min(b), a.max(b))).or_default() += of_row;
     }
     let needed = match Evidence::of(profile, choice) {
@@ -40,6 +42,23 @@ pub fn stretches(profile: &Profile, choice: Choice, most: usize) -> Vec<Stretch>
         }
     };
     of_hits(&hits, needed, most)
+}
+
+/// Hits for each event, as in the half of the events that has the fewest.
+fn usual_rate(profile: &Profile, choice: Choice) -> f64 {
+    let rate = |row: &&CommRow| {
+        let hits = row.sampled.filter(|_| choice.counts(row))?.hits as f64;
+        (row.count > 0).then_some((hits / row.count as f64, row.count))
+    };
+    let mut rates: Vec<(f64, u64)> = profile.comm.iter().filter_map(|row| rate(&row)).collect();
+    rates.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let half = rates.iter().map(|one| one.1).sum::<u64>() / 2;
+    let mut passed = 0;
+    let usual = rates.iter().find(|one| {
+        passed += one.1;
+        passed >= half
+    });
+    usual.map_or(1.0, |one| one.0)
 }
 
 fn of_hits(hits: &[Hits], needed: u64, most: usize) -> Vec<Stretch> {

@@ -189,7 +189,12 @@ fn by_groups(
             pu_os: topology.pus.get(pu_logical as usize).map_or(0, |pu| pu.os),
         };
         let pus = logical.iter().map(pu).collect();
-        phases.push(PlanPhase { part: tasks.total() / all, cost, begins: (input.mark)(group), pus });
+        phases.push(PlanPhase {
+            part: tasks.total() / all,
+            cost,
+            begins: (input.mark)(group),
+            pus,
+        });
     }
     let price = price_of_moving(topology, costs);
     let mut order: Vec<usize> = input.order.iter().map(|&kind| group_of(kind)).collect();

@@ -207,9 +207,8 @@ mod tests {
         let profile = run("aaaaaaaaaabbbbbbbbbbaaaaaaaaaa");
         let phases = RunPhases::of(&profile, Choice::of_talk(&profile)).unwrap();
         assert_eq!(phases.order, [0, 1, 0]);
-        let weights = |kind: usize| {
-            [phases.kinds[kind].weight(0, 1), phases.kinds[kind].weight(0, 2)]
-        };
+        let weights =
+            |kind: usize| [phases.kinds[kind].weight(0, 1), phases.kinds[kind].weight(0, 2)];
         assert_eq!((weights(0), weights(1)), ([1000.0, 0.0], [0.0, 500.0]));
         assert_eq!((offset(&phases, &[0]), offset(&phases, &[1])), (Some(1), Some(2)));
     }

@@ -153,7 +153,11 @@ impl<'a> Following<'a> {
     /// Prepares marks whose code is there by now.
     fn find(&mut self) {
         let pid = self.header.pid.load(Relaxed);
-        if self.marks.iter().zip(&self.phases.phases).all(|(m, p)| m.is_some() == p.begins.is_some())
+        if self
+            .marks
+            .iter()
+            .zip(&self.phases.phases)
+            .all(|(m, p)| m.is_some() == p.begins.is_some())
         {
             return;
         }
@@ -236,9 +240,12 @@ fn address(maps: &[u8], mark: &PlanMark) -> Option<u64> {
 
 fn reason(error: &std::io::Error) -> String {
     match error.raw_os_error() {
-        Some(libc::ENOSPC) => "all debug registers are in use; close other debuggers and profilers".into(),
+        Some(libc::ENOSPC) => {
+            "all debug registers are in use; close other debuggers and profilers".into()
+        }
         Some(libc::EACCES | libc::EPERM) => {
-            "debug registers may not be used here; set kernel.perf_event_paranoid to 2 or less".into()
+            "debug registers may not be used here; set kernel.perf_event_paranoid to 2 or less"
+                .into()
         }
         _ => format!("no debug register can be used here ({error})"),
     }

@@ -3,7 +3,7 @@
 use super::Application;
 use crate::said::several;
 use placement::{
-    Phased, PhaseInput, Placement, Plan, PlanPhases, PolicyKind, Request, place_by_phase,
+    PhaseInput, Phased, Placement, Plan, PlanPhases, PolicyKind, Request, place_by_phase,
 };
 use std::fmt::Write as _;
 use topology::{Costs, DataNodes, Topology};

@@ -13,7 +13,9 @@ const LISTED: usize = 10;
 /// threads.
 pub fn tell(planned: &PlanPhases, report: Option<&PhaseReport>) {
     let Some(report) = report else {
-        return say("only the plan's first placement was applied: its phases need --via threadtalk");
+        return say(
+            "only the plan's first placement was applied: its phases need --via threadtalk",
+        );
     };
     lines(planned, report).iter().for_each(|line| say(line));
     if !report.switches.is_empty() {
@@ -110,7 +112,9 @@ mod tests {
         let other_build = PhaseReport { unknown: vec![1], ..none.clone() };
         assert_eq!(
             lines(&planned(), &other_build),
-            ["phase 1 could not be recognised: the program has no (app+0x10); make a plan of this build"]
+            [
+                "phase 1 could not be recognised: the program has no (app+0x10); make a plan of this build"
+            ]
         );
         let refused = PhaseReport { problem: Some("why".into()), ..none };
         assert_eq!(lines(&planned(), &refused), ["the first placement stayed in force: why"]);
