@@ -1,8 +1,8 @@
 //! Stretches of a run by who communicates with whom, for placements that change with it.
 //!
-//! C_H stays the same when partners are swapped, so [`phases`](crate::phases) does not see it. Here a
-//! run is split where the shares of the pairs differ (`sampled_phases`), whether events were counted
-//! or sampled. Stretches with about the same shares are of one kind, whenever they come.
+//! C_H stays the same when partners are swapped, so [`phases`](crate::phases) does not see it. Here
+//! a run is split where the shares of the pairs differ (`sampled_phases`), whether events were
+//! counted or sampled. Stretches with about the same shares are of one kind, whenever they come.
 
 use crate::evidence::COUNTED;
 use crate::sampled_phases::{Hits, sampled_phases};

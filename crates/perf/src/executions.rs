@@ -1,7 +1,7 @@
 //! Whether a program has come to a place in its code, told by a debug register of each thread.
 //!
-//! Each time costs the thread a trap, so who asks stops looking once the answer is known. Neighbour:
-//! `visits.rs` does the same for a place in memory.
+//! Each time costs the thread a trap, so who asks stops looking once the answer is known.
+//! Neighbour: `visits.rs` does the same for a place in memory.
 
 use crate::sys::{self, Attributes};
 use perf_event_open_sys::bindings as b;

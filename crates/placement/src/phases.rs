@@ -1,96 +1,26 @@
 //! A placement for each phase of a program (thesis 5.4), where that is predicted to be cheaper.
 //!
-//! Given are the kinds of phases, each with its communication, and their order in the run. Kinds that
-//! share a placement are a group. With at most [`MAX_PHASES`] kinds there are 15 ways to group them at
-//! most, and all are priced: what each group communicates under its own placement, and what moving
-//! costs at each change. A group counts only if its beginning can be recognised. Neighbours:
-//! `remap.rs` keeps threads where they are, `plan.rs` holds the result.
+//! Given are the kinds of phases, each with its communication, and their order in the run. Kinds
+//! that share a placement are a group. With at most [`MAX_PHASES`] kinds there are 15 ways to group
+//! them at most, and all are priced: what each group communicates under its own placement, and what
+//! moving costs at each change. A group counts only if its beginning can be recognised. Neighbours:
+//! `remap.rs` keeps threads where they are, `phase_plan.rs` is the result.
 
+use crate::phase_plan::{MAX_PHASES, PlanMark, PlanPhase, PlanPhases, PlanPu};
 use crate::place::{PlaceError, Placement, Request, place};
-use crate::plan::{Plan, WORTH_A_PLAN};
+use crate::plan::WORTH_A_PLAN;
 use crate::remap::{Terms, remap};
 use crate::solver::Effort;
 use crate::tasks::Tasks;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use topology::{Costs, DataNodes, ObjectKind, Topology};
 
-/// Placements of a plan at most. Each but one in force takes one of the four debug registers of
-/// x86-64 by which `run` recognises the next one.
-pub const MAX_PHASES: usize = 4;
-/// Version of plans with several placements.
-pub const PLAN_WITH_PHASES: u32 = 4;
 /// What the kernel needs to move a thread, ns: an estimate.
 const MOVE_NS: f64 = 20_000.0;
 /// Private cache that a moved thread fills again, where the machine does not tell, bytes.
 const PRIVATE_BYTES: f64 = 524_288.0;
 /// Threads from which on the solver only makes its fast tries: there are up to 15 groups.
 const MANY: usize = 256;
-
-/// An instruction that threads execute in one phase and in no other.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct PlanMark {
-    /// Name of its file, without folders.
-    pub module: String,
-    /// Its offset in that file, bytes.
-    pub offset: u64,
-    /// Its function; empty if not known.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub function: String,
-    /// Source file and line; empty if not known.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub line: String,
-}
-
-impl std::fmt::Display for PlanMark {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if !self.function.is_empty() {
-            write!(f, "{} ", self.function)?;
-        }
-        match self.line.is_empty() {
-            true => write!(f, "({}+{:#x})", self.module, self.offset),
-            false => write!(f, "at {}", self.line),
-        }
-    }
-}
-
-/// Where one thread is in a phase.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct PlanPu {
-    /// hwloc logical index (L#).
-    pub pu_logical: u32,
-    /// Operating-system index (P#).
-    pub pu_os: u32,
-}
-
-/// One placement.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct PlanPhase {
-    /// Its part of the recorded events, 0 to 1.
-    pub part: f64,
-    /// What its communication costs.
-    pub cost: f64,
-    /// Where it begins; absent for a first one that never comes again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub begins: Option<PlanMark>,
-    /// In the order of the plan's slots.
-    pub pus: Vec<PlanPu>,
-}
-
-/// The placements of a plan with several. The first is in force from the start.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct PlanPhases {
-    /// What all phases cost with the best single placement.
-    pub one: f64,
-    /// What they cost so, moving included.
-    pub cost: f64,
-    /// What moving costs.
-    pub moving: f64,
-    /// Changes in the recorded run.
-    pub switches: usize,
-    /// Two or more.
-    pub phases: Vec<PlanPhase>,
-}
 
 /// What is known of a run's phases.
 pub struct PhaseInput<'a> {
@@ -208,8 +138,8 @@ fn by_groups(
     Ok(PlanPhases { one: 0.0, cost, moving, switches: order.len() - 1, phases })
 }
 
-/// What moving a thread costs, in the unit of `costs`: the kernel's work, and its private cache from
-/// as far as it gets.
+/// What moving a thread costs, in the unit of `costs`: the kernel's work, and its private cache
+/// from as far as it gets.
 fn price_of_moving(topology: &Topology, costs: &Costs) -> f64 {
     let nodes = DataNodes::new(topology, costs);
     let known = topology.objects.iter().filter(|object| object.kind == ObjectKind::Cache(2));
@@ -250,46 +180,4 @@ fn partitions(count: usize) -> Vec<Vec<Vec<usize>>> {
         all = longer;
     }
     all
-}
-
-impl Plan {
-    /// The plan with a placement for each phase; its slots are those of the first.
-    pub fn with_phases(mut self, found: PlanPhases) -> Self {
-        for (slot, pu) in self.slots.iter_mut().zip(&found.phases[0].pus) {
-            (slot.pu_logical, slot.pu_os) = (pu.pu_logical, pu.pu_os);
-        }
-        Self { version: PLAN_WITH_PHASES, cost: found.cost, phases: Some(found), ..self }
-    }
-
-    /// The plan as it is in its phase of this number.
-    pub fn in_phase(&self, number: usize) -> Self {
-        let mut plan = self.clone();
-        let phase = self.phases.as_ref().and_then(|found| found.phases.get(number));
-        for (slot, pu) in plan.slots.iter_mut().zip(phase.iter().flat_map(|phase| &phase.pus)) {
-            (slot.pu_logical, slot.pu_os) = (pu.pu_logical, pu.pu_os);
-        }
-        plan
-    }
-
-    pub(crate) fn check_phases(&self) -> Result<(), String> {
-        let Some(found) = &self.phases else { return Ok(()) };
-        let count = found.phases.len();
-        if !(2..=MAX_PHASES).contains(&count) {
-            return Err(format!("it has {count} phases; 2 to {MAX_PHASES} work"));
-        }
-        if !self.apps.is_empty() {
-            return Err("it has phases beside several applications".into());
-        }
-        for (number, phase) in found.phases.iter().enumerate() {
-            if phase.pus.len() != self.slots.len() {
-                return Err(format!("its phase {number} places another number of threads"));
-            }
-            if number > 0 && phase.begins.is_none() {
-                return Err(format!("it does not say where its phase {number} begins"));
-            }
-            self.check_slots(&self.in_phase(number).slots)
-                .map_err(|why| format!("phase {number}: {why}"))?;
-        }
-        Ok(())
-    }
 }

@@ -3,13 +3,13 @@
 //! Version 1: the first. Readers may rely on every field of [`Plan`] but `slots[].identity`, which
 //! is absent in plans made from a bare matrix. Fields may be added within a version; a file of a
 //! newer version is refused. Version 2: plans of several applications, whose threads stand in
-//! `apps` while `slots` is empty. Version 3: plans that say in `data` where pages go. Version 4: plans with
-//! a placement for each phase in `phases`. All other plans are still written as version 1. Neighbours:
-//! `place.rs` computes what stands here, `apps.rs` plans of several applications, `binding` applies
-//! it.
+//! `apps` while `slots` is empty. Version 3: plans that say in `data` where pages go. Version 4:
+//! plans with a placement for each phase in `phases`. All other plans are still written as
+//! version 1. Neighbours: `place.rs` computes what stands here, `apps.rs` plans of several
+//! applications, `binding` applies it.
 
 use crate::data::PlanData;
-use crate::phases::PlanPhases;
+use crate::phase_plan::{MAX_PHASES, PLAN_WITH_PHASES, PlanPhases};
 use crate::place::Placement;
 use crate::policies::PolicyKind;
 use serde::{Deserialize, Serialize};
@@ -285,5 +285,47 @@ impl Plan {
             let _ = fs::remove_file(&temporary);
             failed(source)
         })
+    }
+}
+
+impl Plan {
+    /// The plan with a placement for each phase; its slots are those of the first.
+    pub fn with_phases(mut self, found: PlanPhases) -> Self {
+        for (slot, pu) in self.slots.iter_mut().zip(&found.phases[0].pus) {
+            (slot.pu_logical, slot.pu_os) = (pu.pu_logical, pu.pu_os);
+        }
+        Self { version: PLAN_WITH_PHASES, cost: found.cost, phases: Some(found), ..self }
+    }
+
+    /// The plan as it is in its phase of this number.
+    pub fn in_phase(&self, number: usize) -> Self {
+        let mut plan = self.clone();
+        let phase = self.phases.as_ref().and_then(|found| found.phases.get(number));
+        for (slot, pu) in plan.slots.iter_mut().zip(phase.iter().flat_map(|phase| &phase.pus)) {
+            (slot.pu_logical, slot.pu_os) = (pu.pu_logical, pu.pu_os);
+        }
+        plan
+    }
+
+    fn check_phases(&self) -> Result<(), String> {
+        let Some(found) = &self.phases else { return Ok(()) };
+        let count = found.phases.len();
+        if !(2..=MAX_PHASES).contains(&count) {
+            return Err(format!("it has {count} phases; 2 to {MAX_PHASES} work"));
+        }
+        if !self.apps.is_empty() {
+            return Err("it has phases beside several applications".into());
+        }
+        for (number, phase) in found.phases.iter().enumerate() {
+            if phase.pus.len() != self.slots.len() {
+                return Err(format!("its phase {number} places another number of threads"));
+            }
+            if number > 0 && phase.begins.is_none() {
+                return Err(format!("it does not say where its phase {number} begins"));
+            }
+            self.check_slots(&self.in_phase(number).slots)
+                .map_err(|why| format!("phase {number}: {why}"))?;
+        }
+        Ok(())
     }
 }

@@ -1,6 +1,6 @@
-//! A profile's phases as placement needs them: what each kind communicates, in which order they come,
-//! and the code by which another run can recognise that one begins. Neighbour: `tasks.rs` has the
-//! whole run.
+//! A profile's phases as placement needs them: what each kind communicates, in which order they
+//! come, and the code by which another run can recognise that one begins. Neighbour: `tasks.rs` has
+//! the whole run.
 
 use crate::tasks::tasks_of;
 use analysis::{Choice, Stretch, stretches};
@@ -10,8 +10,8 @@ use std::collections::HashMap;
 
 /// A mark must come within this part of each of its phases.
 const EARLY: f64 = 0.2;
-/// This part of a phase, at its beginning and end, belongs to neither: flows are told by stretches of
-/// time that do not end where phases do.
+/// This part of a phase, at its beginning and end, belongs to neither: flows are told by stretches
+/// of time that do not end where phases do.
 const EDGE: f64 = 0.1;
 /// Events that a mark must have in each of its phases: fewer may be missing in the next run.
 const LEAST: u64 = 5;
@@ -67,8 +67,8 @@ impl RunPhases {
         })
     }
 
-    /// Code that threads execute from the beginning of each phase of these kinds on, and in no other
-    /// phase: of the program's own rather than a library's, then what comes first.
+    /// Code that threads execute from the beginning of each phase of these kinds on, and in no
+    /// other phase: of the program's own rather than a library's, then what comes first.
     pub fn mark(&self, kinds: &[usize]) -> Option<PlanMark> {
         let ours = |phase: usize| kinds.contains(&self.order[phase]);
         let begins = |phase: usize| ours(phase) && (phase == 0 || !ours(phase - 1));
@@ -154,8 +154,8 @@ mod tests {
     use profile::{CommRow, SiteRow, SliceRow, sample};
     use types::{CommKind, Sharing, ThreadId};
 
-    /// Neighbours in slices marked `a`, threads two apart in those marked `b`, at sites 1 and 2; both
-    /// also at site 3.
+    /// Neighbours in slices marked `a`, threads two apart in those marked `b`, at sites 1 and 2;
+    /// both also at site 3.
     fn run(pattern: &str) -> Profile {
         let (mut comm, mut flow) = (Vec::new(), Vec::new());
         let mut slices = Vec::new();

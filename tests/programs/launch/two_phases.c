@@ -1,6 +1,7 @@
-// Four threads in two phases with swapped partners: first 0 with 1 and 2 with 3, then 0 with 2 and 1
-// with 3. Arguments: exchanges of each phase, and "again" to come back to the first phase after the
-// second. Each thread prints the CPUs to which it is bound at the end of each phase, from /proc.
+// Four threads in two phases with swapped partners: first 0 with 1 and 2 with 3, then 0 with 2 and
+// 1 with 3. Arguments: exchanges of each phase, and "again" to come back to the first phase after
+// the second. Each thread prints the CPUs to which it is bound at the end of each phase, from
+// /proc.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>

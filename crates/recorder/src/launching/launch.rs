@@ -304,17 +304,11 @@ fn launch_with(
     });
     let ended = ended?;
     let header = &header.records()[0];
-    let strangers = memory.strangers()?;
-    let listed = (header.strangers.load(Relaxed) as usize).min(MAX_STRANGERS);
     let bindings = if how.threads { bindings(plan, slots.records()) } else { Vec::new() };
     Ok(LaunchReport {
         ended,
         bindings,
-        unplanned: strangers.records()[..listed]
-            .iter()
-            .filter(|stranger| stranger.tid.load(Relaxed) != 0)
-            .map(unplanned)
-            .collect(),
+        unplanned: all_unplanned(header, memory.strangers()?.records()),
         unplanned_count: header.strangers.load(Relaxed) - header.recognised.load(Relaxed),
         via,
         inactive: inactive(header, &ended),
@@ -440,6 +434,12 @@ fn watched(as_planned: CpuSet, first: CpuSet, last: CpuSet) -> (Outcome, Option<
         // Some runtimes bind a thread a moment after its start.
         true => (Outcome::Unread, None),
     }
+}
+
+fn all_unplanned(header: &Header, strangers: &[Stranger]) -> Vec<Unplanned> {
+    let listed = (header.strangers.load(Relaxed) as usize).min(MAX_STRANGERS);
+    let there = strangers[..listed].iter().filter(|stranger| stranger.tid.load(Relaxed) != 0);
+    there.map(unplanned).collect()
 }
 
 fn unplanned(stranger: &Stranger) -> Unplanned {

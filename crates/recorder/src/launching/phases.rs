@@ -1,10 +1,11 @@
 //! Switching a plan's placement where a phase of the program begins.
 //!
-//! A phase is recognised by code that only it executes ([`placement::PlanMark`]). A debug register of
-//! each thread tells when any thread comes there ([`perf::Executions`]). It is looked at only until
-//! it has been there once, so a change costs each thread a few traps, and a program that changes often
-//! is followed at most every [`STAY`]. Threads are moved from here; those that start later are bound
-//! by the shim, which finds the new places in the shared memory. Neighbour: `launch`.
+//! A phase is recognised by code that only it executes ([`placement::PlanMark`]). A debug register
+//! of each thread tells when any thread comes there ([`perf::Executions`]). It is looked at only
+//! until it has been there once, so a change costs each thread a few traps, and a program that
+//! changes often is followed at most every [`STAY`]. Threads are moved from here; those that start
+//! later are bound by the shim, which finds the new places in the shared memory. Neighbour:
+//! `launch`.
 
 use crate::frames::file_name;
 use crate::known_names;
