@@ -15,6 +15,8 @@ const EARLY: f64 = 0.2;
 const EDGE: f64 = 0.1;
 /// Events that a mark must have in each of its phases: fewer may be missing in the next run.
 const LEAST: u64 = 5;
+/// Of its events, at most one in this number may be at the edge of another phase.
+const STRANGE: u64 = 100;
 
 /// The phases of a run.
 pub struct RunPhases {
@@ -82,7 +84,7 @@ impl RunPhases {
                     let (from, to) = self.times[phase];
                     let after = of_phase.first.saturating_sub(from) as f64;
                     let part = after / (to - from).max(1) as f64;
-                    if of_phase.all < LEAST || part > EARLY {
+                    if of_phase.inside < LEAST || part > EARLY {
                         return None;
                     }
                     latest = latest.max(part);
@@ -92,11 +94,15 @@ impl RunPhases {
         };
         let all = self.sites.iter().filter_map(|(mark, own, visits)| {
             let events: u64 = visits.iter().map(|one| one.all).sum();
-            Some((!own, late(visits)?, u64::MAX - events, mark))
+            // What runs between phases would come too early.
+            let strange: u64 =
+                (0..visits.len()).filter(|&at| !ours(at)).map(|at| visits[at].all).sum();
+            let late = late(visits).filter(|_| strange <= events / STRANGE)?;
+            Some((!own, late, u64::MAX - events, mark))
         });
         let best = all.min_by(|a, b| {
-            // What comes within the same hundredth of a phase comes at the same time.
-            let key = |one: &(bool, f64, u64, &PlanMark)| (one.0, (one.1 * 100.0) as u64, one.2);
+            // What comes within the same tenth of a phase comes at the same time.
+            let key = |one: &(bool, f64, u64, &PlanMark)| (one.0, (one.1 * 10.0) as u64, one.2);
             key(a).cmp(&key(b)).then_with(|| a.3.offset.cmp(&b.3.offset))
         });
         best.map(|found| found.3.clone())
