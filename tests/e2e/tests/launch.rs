@@ -5,6 +5,7 @@
 
 use e2e::launch::{outcomes, plan, program, run, two_cpus};
 use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 use test_support::{Compiler, Scratch, Target, Threadtalk, probe};
 
 /// All CPUs, as /proc writes them.
@@ -263,6 +264,28 @@ fn pairs_together(at: &[(u32, u32)], pairs: [(usize, usize); 2]) -> bool {
         && cpu(pairs[0].0) != cpu(pairs[1].0)
 }
 
+/// A plan by phase of `two_phases.c`. On a busy machine little is known of when each code ran, so
+/// the recording is repeated, longer each time.
+fn plan_by_phase(scratch: &Scratch, binary: &Path) -> PathBuf {
+    let (profile, file) = (scratch.join("two.tt"), scratch.join("plan.json"));
+    let mut said = String::new();
+    for exchanges in ["60000", "120000", "240000", "480000", "960000"] {
+        let record = Threadtalk::built().verb("record").args(["--exact", "--force", "-o"]);
+        record.arg(&profile).arg("--").arg(binary).arg(exchanges).run().expect_code(0);
+        let place = Threadtalk::built().verb("place").arg(&profile).args(["--force", "-o"]);
+        said = place.arg(&file).run().expect_code(0).stdout_text();
+        let plan: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        let marked = |phase: &Value| phase["begins"].is_object();
+        let phases = plan["phases"]["phases"].as_array();
+        if phases.is_some_and(|all| all.len() == 2 && all.iter().all(marked)) {
+            assert_eq!(plan["version"], 4, "{said}");
+            assert!(said.contains("begins at exchange_far at two_phases.c:"), "{said}");
+            return file;
+        }
+    }
+    panic!("no placements by phase\n{said}");
+}
+
 #[test]
 fn each_phase_has_its_placement_with_other_inputs_too() {
     if !two_cpus("phases") {
@@ -270,31 +293,29 @@ fn each_phase_has_its_placement_with_other_inputs_too() {
     }
     let scratch = Scratch::new();
     let binary = program(Compiler::Gcc, "two_phases.c", &["-O2", "-g", "-pthread"]).unwrap();
-    let (profile, file) = (scratch.join("two.tt"), scratch.join("plan.json"));
-    let record = Threadtalk::built().verb("record").arg("--exact").arg("-o").arg(&profile);
-    record.arg("--").arg(&binary).arg("60000").run().expect_code(0);
-    let place = Threadtalk::built().verb("place").arg(&profile).arg("-o").arg(&file);
-    let said = place.run().expect_code(0);
-    let plan: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
-    assert_eq!(plan["version"], 4, "{said}");
-    assert_eq!(plan["phases"]["phases"].as_array().unwrap().len(), 2, "{said}");
-    assert!(said.stdout_text().contains("begins at exchange_far at two_phases.c:"), "{said}");
-    let command = [binary.to_str().unwrap(), "300000", "again"];
-    let (outcome, found) = run(&scratch, &file, &command);
-    let Some(switches) = found["phases"]["switches"].as_array().filter(|all| !all.is_empty())
-    else {
-        let why = &found["phases"]["not_switched_because"];
-        assert!(why.is_string(), "{outcome}");
-        return probe::skip("phases", why.as_str().unwrap());
-    };
-    let phases: Vec<u64> = switches.iter().map(|one| one["phase"].as_u64().unwrap()).collect();
-    assert_eq!(phases, [1, 0], "{outcome}");
-    let text = outcome.stdout_text();
-    let (near, far) = ([(0, 1), (2, 3)], [(0, 2), (1, 3)]);
-    for (phase, pairs) in [("near", near), ("far", far), ("again", near)] {
-        assert!(pairs_together(&in_phase(&text, phase), pairs), "{phase}: {outcome}");
+    let file = plan_by_phase(&scratch, &binary);
+    // On a busy machine a short phase may end before its beginning is noticed.
+    for exchanges in ["300000", "3000000"] {
+        let command = [binary.to_str().unwrap(), exchanges, "again"];
+        let (outcome, found) = run(&scratch, &file, &command);
+        let switches = found["phases"]["switches"].as_array().filter(|all| !all.is_empty());
+        let Some(switches) = switches else {
+            let why = &found["phases"]["not_switched_because"];
+            assert!(why.is_string(), "{outcome}");
+            return probe::skip("phases", why.as_str().unwrap());
+        };
+        let phases: Vec<u64> = switches.iter().map(|one| one["phase"].as_u64().unwrap()).collect();
+        let text = outcome.stdout_text();
+        let (near, far) = ([(0, 1), (2, 3)], [(0, 2), (1, 3)]);
+        let each = [("near", near), ("far", far), ("again", near)];
+        let together =
+            each.iter().all(|(phase, pairs)| pairs_together(&in_phase(&text, phase), *pairs));
+        if phases == [1, 0] && together {
+            assert_eq!(outcomes(&found), ["as planned"; 4], "{outcome}");
+            return;
+        }
+        assert_eq!(exchanges, "300000", "{outcome}");
     }
-    assert_eq!(outcomes(&found), ["as planned"; 4], "{outcome}");
 }
 
 #[test]
