@@ -1,11 +1,12 @@
 //! `threadtalk simulate`: what placements of threads and pages do on machines that need not be
 //! there.
 //!
-//! `source.rs` gets the accesses, `plans.rs` makes placements for them, `text.rs` (`code.rs`:
-//! by place in the code) and `json.rs` show what comes of them.
+//! `source.rs` gets the accesses, `plans.rs` makes placements for them, `text.rs` (`helped.rs`:
+//! by place in the code and by object) and `json.rs` show what comes of them.
 
-mod code;
+mod helped;
 mod json;
+mod planned;
 mod plans;
 mod source;
 mod text;
@@ -66,6 +67,10 @@ pub struct Args {
     /// Simulate only a part of the caches' sets, which stands for all, like 1/16
     #[arg(long, value_name = "PART", value_parser = one_in, hide_short_help = true)]
     sample_sets: Option<u64>,
+    /// Simulate each plan so many times, threads being interleaved in another way each time: times
+    /// and energies are then means, with intervals
+    #[arg(long, value_name = "TIMES", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000), hide_default_value = true)]
+    repeat: u32,
     /// Simulate without fetching lines ahead
     #[arg(long, hide_short_help = true)]
     no_prefetch: bool,
@@ -113,6 +118,8 @@ pub struct Results {
     scenarios: Vec<Scenario>,
     end: simulation::TraceEnd,
     accesses: u64,
+    /// For each page its address, divided by the page size, and how many there were before it.
+    pages: Vec<(u64, u32)>,
     /// Sentences that hold for all.
     notes: Vec<String>,
 }
@@ -129,8 +136,12 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
             Err(code) => return Ok(code),
         },
     };
-    let options =
-        Options { prefetch: !args.no_prefetch, tlb: !args.no_tlb, sample_sets: args.sample_sets };
+    let options = Options {
+        prefetch: !args.no_prefetch,
+        tlb: !args.no_tlb,
+        sample_sets: args.sample_sets,
+        interleavings: args.repeat,
+    };
     let results = results(&mut source, machines, &wanted, options)?;
     let text = match args.destination.json {
         true => format!("{:#}\n", json::json(&results)),
@@ -152,10 +163,11 @@ fn results(
     let usage = Usage::of(source.stream()?, line_bytes)?;
     ensure!(usage.threads() > 0, "there is no access to simulate; the trace is empty");
     let end = source.end().clone();
-    let mut placed = Vec::new();
+    let (mut placed, mut said) = (Vec::new(), Vec::new());
     for (index, on) in machines.iter().enumerate() {
-        placed.extend(plans::place(wanted, index, on, &usage, &end)?);
+        placed.extend(plans::place(wanted, index, on, &usage, &end, &mut said)?);
     }
+    said.dedup();
     let jobs: Vec<Job<'_>> = placed
         .iter()
         .map(|placed| Job {
@@ -179,9 +191,12 @@ fn results(
     };
     let scenarios: Vec<Scenario> = placed.into_iter().zip(outcomes).map(scenario).collect();
     let mut notes = notes(&machines, &end, &facts);
+    notes.extend(said);
     notes.extend(sampled(&scenarios));
+    notes.extend(repeated(options));
     let accesses = usage.accesses.iter().sum();
-    Ok(Results { machines, scenarios, end, accesses, notes })
+    let pages = usage.lives().collect();
+    Ok(Results { machines, scenarios, end, accesses, pages, notes })
 }
 
 /// What a reader should know where only a part of the sets was simulated.
@@ -192,6 +207,17 @@ fn sampled(scenarios: &[Scenario]) -> Option<String> {
          95 %.",
         margins.classes, margins.of
     ))
+}
+
+/// What a reader should know where each plan was simulated several times.
+fn repeated(options: Options) -> Option<String> {
+    (options.interleavings > 1).then(|| {
+        format!(
+            "Times and energies are means of {} interleavings; '±' is half an interval at 95 %. \
+             Counts are those of the first one.",
+            options.interleavings
+        )
+    })
 }
 
 /// How often one is taken: 16 for `1/16`; errors are phrases.
