@@ -16,11 +16,11 @@ pub use verify::verify;
 
 use super::topo;
 use crate::choice::one_of;
-use crate::output::{self, Destination};
+use crate::output::{self, Destination, OUTPUT};
 use crate::progress::Waiting;
 use crate::said::say;
 use crate::traces;
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use placement::{DataPolicy, PolicyKind};
 use simulation::{Job, Machine, Options, Outcome, Usage, simulate};
 use std::ffi::OsString;
@@ -81,6 +81,10 @@ pub struct Args {
     /// 4GiB
     #[arg(long, value_name = "SIZE", default_value = "16GiB", value_parser = traces::size, conflicts_with = "trace", hide_short_help = true)]
     max_trace: u64,
+    /// Print which thread has got how many cache lines from which other one's cache, as a matrix for
+    /// 'threadtalk place': of one machine and plan
+    #[arg(long, conflicts_with = "json", help_heading = OUTPUT, hide_short_help = true)]
+    csv: bool,
     #[command(flatten)]
     destination: Destination,
 }
@@ -143,12 +147,27 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         interleavings: args.repeat,
     };
     let results = results(&mut source, machines, &wanted, options)?;
-    let text = match args.destination.json {
-        true => format!("{:#}\n", json::json(&results)),
-        false => text::text(&results),
+    let text = match (args.destination.json, args.csv) {
+        (true, _) => format!("{:#}\n", json::json(&results)),
+        (_, true) => csv(&results)?,
+        _ => text::text(&results),
     };
     output::print(out, &text)?;
     Ok(code)
+}
+
+/// The matrix of transfers, a line for each thread that gave.
+fn csv(results: &Results) -> anyhow::Result<String> {
+    let [scenario] = &results.scenarios[..] else {
+        bail!(
+            "--csv prints one matrix, but there are {} plans; name one machine, and one plan or \
+             policy",
+            results.scenarios.len()
+        );
+    };
+    let matrix = &scenario.outcome.matrix;
+    let row = |row: &[u64]| row.iter().map(u64::to_string).collect::<Vec<_>>().join(",") + "\n";
+    Ok(matrix.to_dense().chunks(matrix.threads().max(1)).map(row).collect())
 }
 
 /// Simulates everything that is wanted on all machines.
