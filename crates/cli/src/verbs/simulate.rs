@@ -2,10 +2,11 @@
 //! there.
 //!
 //! `source.rs` gets the accesses, `plans.rs` makes placements for them, `text.rs` (`helped.rs`:
-//! by place in the code and by object) and `json.rs` show what comes of them.
+//! by place in the code and by object), `json.rs` and `page.rs` show what comes of them.
 
 mod helped;
 mod json;
+mod page;
 mod planned;
 mod plans;
 mod source;
@@ -81,6 +82,9 @@ pub struct Args {
     /// 4GiB
     #[arg(long, value_name = "SIZE", default_value = "16GiB", value_parser = traces::size, conflicts_with = "trace", hide_short_help = true)]
     max_trace: u64,
+    /// Print the result as a page for browsers, in one file
+    #[arg(long, conflicts_with_all = ["json", "csv"], help_heading = OUTPUT)]
+    html: bool,
     /// Print which thread has got how many cache lines from which other one's cache, as a matrix for
     /// 'threadtalk place': of one machine and plan
     #[arg(long, conflicts_with = "json", help_heading = OUTPUT, hide_short_help = true)]
@@ -150,6 +154,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     let text = match (args.destination.json, args.csv) {
         (true, _) => format!("{:#}\n", json::json(&results)),
         (_, true) => csv(&results)?,
+        _ if args.html => report::simulation_page(&page::page(&results)),
         _ => text::text(&results),
     };
     output::print(out, &text)?;

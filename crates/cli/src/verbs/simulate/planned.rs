@@ -67,7 +67,7 @@ fn note(name: &str, plan: &PlanData, planned: &[Option<u16>], not_found: u64) ->
     let missing = match not_found {
         0 => String::new(),
         count => format!(
-            " {} pages of its data were not found: this run does not have their objects.",
+            " {} pages of its data were not found in this run, and lie where they are touched first.",
             grouped(count)
         ),
     };

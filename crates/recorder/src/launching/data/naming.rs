@@ -12,17 +12,6 @@ use profile::SiteRow;
 use std::collections::HashSet;
 use wire::data::caller;
 
-/// How well a site fits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Fit {
-    /// The functions are the same.
-    Functions,
-    /// So are files and lines.
-    Words,
-    /// So is the code.
-    Code,
-}
-
 /// Sites, and those that chains have been given.
 pub struct Naming<'a> {
     sites: &'a [PlannedSite],
