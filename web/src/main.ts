@@ -94,7 +94,14 @@ function start(): void {
   applyTheme(store.state.theme)
   store.on(['theme'], () => applyTheme(store.state.theme))
   document.title = `${findings.program.command.join(' ')} · Threadtalk`
-  app.append(verdict(findings, themeChoice(store.state.theme, (theme) => store.set({ theme }))), filters(data, store), el('main', {}, ...arrange(data, store)))
+  app.append(
+    verdict(
+      findings,
+      themeChoice(store.state.theme, (theme) => store.set({ theme })),
+    ),
+    filters(data, store),
+    el('main', {}, ...arrange(data, store)),
+  )
 }
 
 try {

@@ -74,6 +74,14 @@ fn a_trace_is_simulated_again_and_again() {
     let text = simulate(&["--data", "first-touch", "--data", "interleave"]);
     assert_eq!(text, simulate(&["--data", "first-touch", "--data", "interleave"]));
     assert!(text.contains("interleave") && text.contains("between packages"), "{text}");
+    // The page has the same numbers, and is never replaced without being asked to.
+    let page = scratch.join("page.html");
+    let html = ["--html", page.to_str().unwrap()];
+    simulate(&html);
+    let text = std::fs::read_to_string(&page).unwrap();
+    assert!(text.contains("{\"simulation\":{") && text.contains("\"served\":[{\"place\":\"L1\""));
+    let again = threadtalk.verb("simulate").arg(&profile).args(["--on", MACHINE]).args(html);
+    assert!(again.run().expect_code(125).stderr_text().contains("exists"));
     // A plan of the same recording does what the policy does.
     let place = threadtalk.verb("place").arg(&profile).args(["--on", MACHINE, "-o"]).arg(&plan);
     place.run().expect_code(0);
@@ -221,7 +229,12 @@ fn the_data_of_a_plan_is_simulated() {
     let place = threadtalk.verb("place").arg(&counted).args(["--on", SMALL, "-o"]).arg(&plan);
     place.args(["--policy", "scatter", "--data", "locality"]).run().expect_code(0);
     let simulate = |more: &[&str]| -> Value {
-        let run = threadtalk.verb("simulate").arg(&traced).args(["--on", SMALL, "--no-prefetch", "--json"]);
+        let run = threadtalk.verb("simulate").arg(&traced).args([
+            "--on",
+            SMALL,
+            "--no-prefetch",
+            "--json",
+        ]);
         let run = run.arg("--plan").arg(&plan).args(more).run();
         serde_json::from_str(&run.expect_code(0).stdout_text()).unwrap()
     };

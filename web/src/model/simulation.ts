@@ -51,8 +51,12 @@ export interface NetworkLink {
 }
 
 /** Controllers and links under a plan; nodes on a circle, in which neighbours of a ring are neighbours. */
-export function network(machine: SimulatedMachine, plan: SimulatedPlan): { nodes: NetworkNode[]; links: NetworkLink[] } {
-  const order = machine.network === 'ring' ? aroundRing(machine.nodes.length, plan.links) : machine.nodes.map((_, i) => i)
+export function network(
+  machine: SimulatedMachine,
+  plan: SimulatedPlan,
+): { nodes: NetworkNode[]; links: NetworkLink[] } {
+  const order =
+    machine.network === 'ring' ? aroundRing(machine.nodes.length, plan.links) : machine.nodes.map((_, i) => i)
   const nodes = machine.nodes.map((logical, index) => {
     const angle = (2 * Math.PI * order.indexOf(index)) / machine.nodes.length - Math.PI / 2
     return { label: `node ${logical}`, x: Math.cos(angle), y: Math.sin(angle), busy: plan.controllers[index] ?? 0 }

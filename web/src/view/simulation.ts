@@ -1,7 +1,13 @@
 // Simulated placements: for each machine, where accesses were served, the load of controllers and links,
 // time and energy, and which plan helps which code and data.
 import { grouped, nanoseconds, percent } from '../model/numbers'
-import type { SimulatedLatency, SimulatedMachine, SimulatedPlan, SimulatedValue, SimulationPage } from '../model/page-data'
+import type {
+  SimulatedLatency,
+  SimulatedMachine,
+  SimulatedPlan,
+  SimulatedValue,
+  SimulationPage,
+} from '../model/page-data'
 import { bars, differ, fastest, largestLoad, network, planName } from '../model/simulation'
 import { card, el, svg } from './dom'
 
@@ -53,7 +59,8 @@ function times({ name, description, plans }: SimulatedMachine): HTMLElement {
   const longest = Math.max(...plans.map(({ time_ns }) => time_ns.value + (time_ns.half ?? 0)), Number.MIN_VALUE)
   const rows = plans.map((plan, k) => {
     const { time_ns, joules } = plan
-    const is = k === best ? 'fastest' : differ(time_ns, plans[best]!.time_ns) ? slower(time_ns, plans[best]!.time_ns) : 'as fast'
+    const is =
+      k === best ? 'fastest' : differ(time_ns, plans[best]!.time_ns) ? slower(time_ns, plans[best]!.time_ns) : 'as fast'
     return el(
       'tr',
       {},
@@ -65,7 +72,8 @@ function times({ name, description, plans }: SimulatedMachine): HTMLElement {
   })
   section.append(table(['plan', 'time', 'energy', ''], rows))
   if (plans.some(({ time_ns }) => time_ns.half !== null)) {
-    const text = "Means of several interleavings; '±' is half an interval at 95 %. Plans whose intervals overlap are as fast."
+    const text =
+      "Means of several interleavings; '±' is half an interval at 95 %. Plans whose intervals overlap are as fast."
     section.append(el('p', { class: 'note' }, text))
   }
   return section
@@ -106,10 +114,12 @@ function served({ plans }: SimulatedMachine): HTMLElement {
   const section = card('Where accesses were served', 'simulated-served')
   const parts = bars(plans)
   const inner = plans[0]?.served[0]?.place ?? ''
-  const keys = (parts[0] ?? []).map(({ place }) => el('span', { class: 'key' }, el('i', { class: `swatch ${kindOf(place)}` }), ` ${place} `))
+  const keys = (parts[0] ?? []).map(({ place }) =>
+    el('span', { class: 'key' }, el('i', { class: `swatch ${kindOf(place)}` }), ` ${place} `),
+  )
   section.append(el('p', { class: 'note' }, `Beyond ${inner}: `, ...keys))
   const rows = plans.map((plan, k) => {
-    const bar = svg('svg', { class: 'stack', viewBox: '0 0 1000 18', preserveAspectRatio: 'none', role: 'img' })
+    const bar = svg('svg', { class: 'shares', viewBox: '0 0 1000 18', preserveAspectRatio: 'none', role: 'img' })
     for (const { place, share, start, width } of parts[k]!) {
       const size = { x: (1000 * start).toFixed(2), y: 0, width: (1000 * width).toFixed(2), height: 18 }
       bar.append(svg('rect', { class: kindOf(place), ...size }, svg('title', {}, `${place}: ${share100(share)}`)))
@@ -117,7 +127,7 @@ function served({ plans }: SimulatedMachine): HTMLElement {
     const shares = plan.served.map(({ place, share }) => `${place} ${share100(share)}`).join(', ')
     bar.setAttribute('aria-label', shares)
     const label = el('span', { class: 'name' }, planName(plan, plans))
-    return el('div', { class: 'stack-row' }, label, bar, el('span', { class: 'note' }, shares))
+    return el('div', { class: 'shares-row' }, label, bar, el('span', { class: 'note' }, shares))
   })
   section.append(...rows)
   return section
@@ -143,7 +153,10 @@ function loads(of: SimulatedMachine): HTMLElement {
 function drawing(of: SimulatedMachine, plan: SimulatedPlan, largest: number): SVGElement {
   const { nodes, links } = network(of, plan)
   const [size, radius] = [260, 95]
-  const at = (index: number): [number, number] => [size / 2 + radius * nodes[index]!.x, size / 2 + radius * nodes[index]!.y]
+  const at = (index: number): [number, number] => [
+    size / 2 + radius * nodes[index]!.x,
+    size / 2 + radius * nodes[index]!.y,
+  ]
   const picture = svg('svg', { class: 'network', width: size, height: size, role: 'img', 'aria-label': 'network' })
   for (const { from, to, busy } of links) {
     const [[x1, y1], [x2, y2]] = [at(from), at(to)]
@@ -170,11 +183,14 @@ const ROWS = 15
 
 function latencies(title: string, kind: string, plans: SimulatedPlan[], rows: SimulatedLatency[]): HTMLElement {
   const section = card(title, `simulated-${kind}`)
-  const text = 'Latency of lines from other caches and from memory. Lines overlap, so this is more than the time they cost.'
+  const text =
+    'Latency of lines from other caches and from memory. Lines overlap, so this is more than the time they cost.'
   section.append(el('p', { class: 'note' }, text))
   const row = ({ name, ns }: SimulatedLatency): HTMLElement => {
     const best = Math.min(...ns)
-    const cells = ns.map((of) => el('td', { class: of === best && ns.length > 1 ? 'number best' : 'number' }, nanoseconds(of)))
+    const cells = ns.map((of) =>
+      el('td', { class: of === best && ns.length > 1 ? 'number best' : 'number' }, nanoseconds(of)),
+    )
     return el('tr', {}, el('td', { class: 'name' }, name), ...cells)
   }
   section.append(table([kind, ...plans.map((plan) => planName(plan, plans))], rows.slice(0, ROWS).map(row)))

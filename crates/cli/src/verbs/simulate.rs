@@ -17,11 +17,12 @@ pub use verify::verify;
 
 use super::topo;
 use crate::choice::one_of;
-use crate::output::{self, Destination, OUTPUT};
+use crate::output::{self, OUTPUT, Output};
 use crate::progress::Waiting;
 use crate::said::say;
 use crate::traces;
 use anyhow::{Context, bail, ensure};
+use clap::ArgGroup;
 use placement::{DataPolicy, PolicyKind};
 use simulation::{Job, Machine, Options, Outcome, Usage, simulate};
 use std::ffi::OsString;
@@ -36,6 +37,7 @@ use topology::Topology;
 /// that takes.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[command(group(ArgGroup::new("file").args(["output", "html"])))]
 #[command(override_usage = "threadtalk simulate [OPTIONS] -- <CMD>...
        threadtalk simulate [OPTIONS] <TRACE>")]
 pub struct Args {
@@ -82,21 +84,29 @@ pub struct Args {
     /// 4GiB
     #[arg(long, value_name = "SIZE", default_value = "16GiB", value_parser = traces::size, conflicts_with = "trace", hide_short_help = true)]
     max_trace: u64,
-    /// Print the result as a page for browsers, in one file
-    #[arg(long, conflicts_with_all = ["json", "csv"], help_heading = OUTPUT)]
-    html: bool,
+    /// Write a self-contained HTML page to this file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "csv"], help_heading = OUTPUT)]
+    html: Option<PathBuf>,
     /// Print which thread has got how many cache lines from which other one's cache, as a matrix for
     /// 'threadtalk place': of one machine and plan
     #[arg(long, conflicts_with = "json", help_heading = OUTPUT, hide_short_help = true)]
     csv: bool,
-    #[command(flatten)]
-    destination: Destination,
+    /// Print the result as JSON
+    #[arg(long, help_heading = OUTPUT)]
+    json: bool,
+    /// Write the result to this file instead of standard output
+    #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
+    output: Option<PathBuf>,
+    /// Replace the file if it exists
+    #[arg(long, requires = "file", help_heading = OUTPUT)]
+    force: bool,
 }
 
 const EXAMPLES: &str = "\
-Example:
+Examples:
   threadtalk simulate --on tests/machines/epyc-7763-nps4.synthetic --data first-touch \\
-    --data locality -- ./app 8";
+    --data locality -- ./app 8
+  threadtalk simulate app.tt --on tests/machines/epyc-7763-nps4.synthetic --html simulated.html";
 
 /// A machine, and how it was described.
 pub struct OnMachine {
@@ -136,7 +146,10 @@ pub struct Results {
 pub fn run(args: Args) -> anyhow::Result<i32> {
     let machines = machines(&args.on)?;
     let wanted = plans::Wanted::new(&args.plan, &args.policy, &args.data)?;
-    let out = args.destination.open()?;
+    let out = match args.html.as_ref().or(args.output.as_ref()) {
+        Some(path) => Output::file(path, args.force)?,
+        None => Output::stdout(),
+    };
     let (mut source, code) = match &args.trace {
         Some(path) => (source::Source::open(path)?, 0),
         None => match source::record(&args.command, args.max_trace)? {
@@ -151,13 +164,16 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         interleavings: args.repeat,
     };
     let results = results(&mut source, machines, &wanted, options)?;
-    let text = match (args.destination.json, args.csv) {
+    let text = match (args.json, args.csv) {
         (true, _) => format!("{:#}\n", json::json(&results)),
         (_, true) => csv(&results)?,
-        _ if args.html => report::simulation_page(&page::page(&results)),
+        _ if args.html.is_some() => report::simulation_page(&page::page(&results)),
         _ => text::text(&results),
     };
     output::print(out, &text)?;
+    if let Some(path) = &args.html {
+        say(&format!("the result is in {}; open it in a browser", path.display()));
+    }
     Ok(code)
 }
 
