@@ -15,8 +15,7 @@ const L2_LINES: u64 = 128;
 const L3_LINES: u64 = 1024;
 const LINE: u64 = 64;
 
-const PLAIN: Options =
-    Options { prefetch: false, tlb: false, sample_sets: None, interleavings: 1 };
+const PLAIN: Options = Options { prefetch: false, tlb: false, sample_sets: None, interleavings: 1 };
 
 fn machine() -> Machine {
     Machine::new(&Topology::from_synthetic(MACHINE).unwrap(), "it").unwrap()
