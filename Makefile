@@ -22,7 +22,7 @@ WEB_SOURCES := $(shell find web -type d \( -name node_modules -o -name dist \) -
 TESTED := --workspace --exclude threadtalk-agent --exclude threadtalk-e2e
 
 .PHONY: help build test lab try-lab check check-web hooks test-web page-types test-rust test-e2e test-browser stress soak fuzz demo bench \
-	screenshots bench-findings bench-online bench-pairs bench-placement bench-sampling bench-streams \
+	screenshots bench-findings bench-online bench-pairs bench-placement bench-sampling bench-simulate bench-streams \
 	bench-tune bench-windows install clean packages
 
 help: ## this list
@@ -129,6 +129,9 @@ bench-placement: packages ## time and quality of the placement policies, with Sc
 bench-sampling: packages-test build ## counted, exact and sampled volumes side by side, and what sampling costs (BENCH_ARGS=--help)
 	@make/packages.sh $(STAMPS)/packages-bench bench || echo "going on without them" >&2
 	$(CARGO) run --release --quiet -p threadtalk-benches --bin sampling -- $(BENCH_ARGS)
+
+bench-simulate: packages-test build ## is what place predicts what simulate finds, and what does simulating cost? (BENCH_ARGS=--quick, --help)
+	$(CARGO) run --release --quiet -p threadtalk-benches --bin simulate -- $(BENCH_ARGS)
 
 bench-streams: packages-test ## windows tried on the event streams of real programs (BENCH_ARGS=--help)
 	$(CARGO) run --release --quiet -p threadtalk-benches --bin streams -- $(BENCH_ARGS)

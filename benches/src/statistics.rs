@@ -64,6 +64,21 @@ pub fn correlation(a: &[f64], b: &[f64]) -> f64 {
     product(a, mean_a, b, mean_b) / scale.sqrt().max(f64::MIN_POSITIVE)
 }
 
+/// Spearman's rank correlation; equal values have the mean of their ranks. 0 where one side does
+/// not vary.
+pub fn rank_correlation(a: &[f64], b: &[f64]) -> f64 {
+    correlation(&ranks(a), &ranks(b))
+}
+
+fn ranks(values: &[f64]) -> Vec<f64> {
+    let rank = |value: &f64| {
+        let below = values.iter().filter(|other| *other < value).count() as f64;
+        let same = values.iter().filter(|other| *other == value).count() as f64;
+        below + (same - 1.0) / 2.0
+    };
+    values.iter().map(rank).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,6 +90,15 @@ mod tests {
         assert_eq!(of(&[4.0, 1.0, 2.0, 3.0]), Spread { least: 1.0, median: 2.5, most: 4.0 });
         assert_eq!(of(&[5.0]), Spread { least: 5.0, median: 5.0, most: 5.0 });
     }
+    #[test]
+    fn ranks_do_not_depend_on_distances() {
+        let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        assert!(close(rank_correlation(&[1.0, 2.0, 50.0], &[3.0, 4.0, 5.0]), 1.0));
+        assert!(close(rank_correlation(&[1.0, 2.0, 3.0], &[9.0, 1.0, 0.0]), -1.0));
+        assert_eq!(ranks(&[7.0, 1.0, 7.0]), [1.5, 0.0, 1.5]);
+        assert_eq!(rank_correlation(&[1.0, 1.0], &[1.0, 2.0]), 0.0);
+    }
+
     #[test]
     fn quartiles_lie_between_values() {
         let of = |values: &[f64]| quartiles(values.iter().copied());

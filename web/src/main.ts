@@ -3,8 +3,10 @@ import './style.css'
 import './placement.css'
 import './objects.css'
 import './memory.css'
+import './simulation.css'
 import { type Data, parseData } from './model/data'
 import type { Theme } from './model/scale'
+import { parseSimulation } from './model/simulation'
 import { Store } from './state'
 import { causes } from './view/causes'
 import { changes } from './view/changes'
@@ -17,6 +19,7 @@ import { lines } from './view/lines'
 import { MAX_BESIDE, machine } from './view/machine'
 import { memory } from './view/memory'
 import { objects } from './view/objects'
+import { simulation } from './view/simulation'
 import { threads } from './view/threads'
 import { timeline } from './view/timeline'
 import { measured, processes, verdict, warnings } from './view/words'
@@ -25,12 +28,16 @@ function preferredTheme(): Theme {
   return matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light'
 }
 
-function themeChoice(store: Store): HTMLElement {
+function themeChoice(theme: Theme, changed: (theme: Theme) => void): HTMLElement {
   const options = [
     { value: 'light' as const, text: 'light' },
     { value: 'dark' as const, text: 'dark' },
   ]
-  return choice('Colours', options, store.state.theme, (theme) => store.set({ theme }))
+  return choice('Colours', options, theme, changed)
+}
+
+function applyTheme(theme: Theme): void {
+  document.documentElement.dataset.theme = theme
 }
 
 /** PUs beyond which the drawing of the machine comes after what is about the code. */
@@ -59,7 +66,15 @@ function arrange(data: Data, store: Store): HTMLElement[] {
 
 function start(): void {
   const app = document.getElementById('app')!
-  const data = parseData(document.getElementById('threadtalk-data')!.textContent ?? '')
+  const text = document.getElementById('threadtalk-data')!.textContent ?? ''
+  const simulated = parseSimulation(text)
+  if (simulated) {
+    applyTheme(preferredTheme())
+    document.title = `${simulated.command.join(' ')} · simulated · Threadtalk`
+    app.append(...simulation(simulated, themeChoice(preferredTheme(), applyTheme)))
+    return
+  }
+  const data = parseData(text)
   const { findings } = data
   const layouts = findings.placement?.layouts.length ?? 1
   const store = new Store({
@@ -76,13 +91,17 @@ function start(): void {
     theme: preferredTheme(),
     focus: null,
   })
-  const applyTheme = (): void => {
-    document.documentElement.dataset.theme = store.state.theme
-  }
-  applyTheme()
-  store.on(['theme'], applyTheme)
+  applyTheme(store.state.theme)
+  store.on(['theme'], () => applyTheme(store.state.theme))
   document.title = `${findings.program.command.join(' ')} · Threadtalk`
-  app.append(verdict(findings, themeChoice(store)), filters(data, store), el('main', {}, ...arrange(data, store)))
+  app.append(
+    verdict(
+      findings,
+      themeChoice(store.state.theme, (theme) => store.set({ theme })),
+    ),
+    filters(data, store),
+    el('main', {}, ...arrange(data, store)),
+  )
 }
 
 try {

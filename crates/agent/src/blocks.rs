@@ -22,7 +22,7 @@ use engine::AddressHash;
 use engine::options::{ADDRESS_BITS, LINE_SHIFT};
 use hashbrown::HashSet;
 use wire::objects::LARGE_SHIFT;
-use wire::session::mode;
+use wire::session::{mode, pages};
 
 /// Number of the first group that the program's blocks may get.
 const FIRST_GROUP: u32 = wire::objects::OTHERS + 1;
@@ -37,8 +37,9 @@ unsafe extern "C" {
 /// header then says.
 pub fn map() {
     let header = session::header();
-    let wanted = header.objects.load(Ordering::Relaxed) != 0
-        && header.mode.load(Ordering::Relaxed) == mode::DETAIL;
+    let is_named = header.mode.load(Ordering::Relaxed) == mode::DETAIL
+        || header.pages.load(Ordering::Relaxed) != pages::NONE;
+    let wanted = header.objects.load(Ordering::Relaxed) != 0 && is_named;
     let mapped = wanted && map_tables().is_some();
     header.objects.store(mapped.into(), Ordering::Relaxed);
     header.groups.store(FIRST_GROUP, Ordering::Relaxed);

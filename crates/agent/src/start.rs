@@ -182,7 +182,7 @@ fn take_over(header: &Header, place: &Place<'_>) -> Result<(), u32> {
     }
     let full = u64::from(header.cache_kib.load(Ordering::Relaxed)) << 10;
     let mut options = Options::new(engine_mode(), shift, disabled);
-    if pages::are_counted() {
+    if header.pages.load(Ordering::Relaxed) == wire::session::pages::COUNTED {
         options = options.with_pages();
     }
     // SAFETY: relocated by the loader before constructors run.

@@ -14,6 +14,7 @@
 //! | `data/joint.rs` | both in turns, from several starts; the lower bound |
 //! | `data/merge.rs` | several runs of one program as one input |
 //! | `data/file.rs` | the plan file's part about data |
+//! | `data/recognise.rs` | the objects of a plan in another run |
 //!
 //! Neighbours: `pages.rs` has the policies of Diener's thesis, `place.rs` places threads alone.
 
@@ -23,6 +24,7 @@ mod joint;
 mod merge;
 mod model;
 mod policy;
+mod recognise;
 mod threads;
 mod units;
 mod usage;
@@ -33,6 +35,7 @@ pub use file::{
 pub use joint::{JointPlan, JointRequest, Pair, plan_jointly};
 pub use model::{COLD_SHARE, CostParts};
 pub use policy::DataPolicy;
+pub use recognise::{Applied, Fit, digits};
 pub use usage::{
     DataAccess, DataIdentity, DataObject, DataPage, DataUse, REACHING_SHARE, WorkingSet,
 };

@@ -70,7 +70,10 @@ pub use memory::{
 };
 pub use notes::{Process, Warning, sentence, unrecorded};
 pub use objects::{Does, HotObject, Objects, Usage, UseOfBytes, User, Uses};
-pub use page::page;
+pub use page::{
+    SimulatedLatency, SimulatedLink, SimulatedMachine, SimulatedPlan, SimulatedServed,
+    SimulatedValue, SimulationPage, page, simulation_page,
+};
 pub use page_use::data_use;
 pub use phases::RunPhases;
 pub use placement::LevelShare;

@@ -3,16 +3,22 @@
 //! The page's looks and behaviour are built in `web/` into a single file that is embedded here;
 //! this module puts the data of one profile into it: the findings, matrices and activity by time
 //! (`page/time.rs`) the events of the hot lines (`page/hot.rs`) and the pages of memory
-//! (`page/map.rs`), all bounded. Neighbours:
+//! (`page/map.rs`), all bounded; or what simulated placements came to (`page/simulated.rs`). Neighbours:
 //! `web/src/model/data.ts` decodes what [`PageData`] encodes; its TypeScript types are generated
 //! from it (`page/typescript.rs`).
 
 mod hot;
 mod map;
+mod simulated;
 mod time;
 #[cfg(test)]
 mod typescript;
 mod varints;
+
+pub use simulated::{
+    SimulatedLatency, SimulatedLink, SimulatedMachine, SimulatedPlan, SimulatedServed,
+    SimulatedValue, SimulationPage, simulation_page,
+};
 
 use crate::compare::Setting;
 use crate::findings::Findings;
@@ -62,6 +68,11 @@ pub fn page(findings: &Findings, profile: &Profile, setting: &Setting<'_>) -> St
     let pages = PageMap::new(profile, setting, mapped);
     let data = serde_json::to_string(&PageData { findings: &findings, time, hot, pages })
         .expect("findings have only string keys and finite numbers");
+    filled(&data)
+}
+
+/// The template with data, which are JSON.
+fn filled(data: &str) -> String {
     // In JSON, '<' stands only inside strings; escaped, no name can close the script element.
     let data = data.replace('<', "\\u003c");
     let (head, tail) = TEMPLATE.split_once(PLACEHOLDER).expect("checked by a test");

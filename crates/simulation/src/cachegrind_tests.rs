@@ -63,7 +63,7 @@ fn prepared(machine: &Machine, log: &str) -> u64 {
     let mut list: Vec<Access> = Vec::new();
     read_text(&mut log.as_bytes(), "lackey's text", &mut |access| list.push(*access)).unwrap();
     let job = Job { machine, pus: vec![0], pages: Pages::by(Rule::FirstTouch) };
-    let options = Options { prefetch: false, tlb: false, sample_sets: None };
+    let options = Options { prefetch: false, tlb: false, ..Options::default() };
     let found = simulate(&mut list.iter().copied(), &[], &[job], options, 1).unwrap().remove(0);
     assert!(list.iter().all(|access| access.what != What::Forget));
     found.total.misses(1)

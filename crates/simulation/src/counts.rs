@@ -1,4 +1,4 @@
-//! What is counted: by thread, by code site, by node and link.
+//! What is counted: by thread, by code site, by page, by node and link.
 //!
 //! Neighbours: `system.rs` counts, `energy.rs` prices, callers show.
 
@@ -89,9 +89,9 @@ impl Counts {
     }
 }
 
-/// What left the caches of its core at a code site.
+/// Lines that came from outside the caches of a core: to a code site, or from a page.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct SiteCounts {
+pub struct Fetched {
     /// Lines from other caches.
     pub transfers: u64,
     /// Lines from the thread's own node.
@@ -100,6 +100,21 @@ pub struct SiteCounts {
     pub remote: u64,
     /// Their latencies, waiting included, ns.
     pub latency_ns: f64,
+}
+
+impl Fetched {
+    /// All lines.
+    pub fn lines(&self) -> u64 {
+        self.transfers + self.local + self.remote
+    }
+
+    /// Adds what came elsewhere.
+    pub fn add(&mut self, other: &Fetched) {
+        self.transfers += other.transfers;
+        self.local += other.local;
+        self.remote += other.remote;
+        self.latency_ns += other.latency_ns;
+    }
 }
 
 /// What a controller or a link had to do.

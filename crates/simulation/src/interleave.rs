@@ -100,9 +100,7 @@ impl<'m> Interleaving<'m> {
 
     /// Takes the next steps, and simulates as far as it is clear which come first.
     pub fn feed(&mut self, batch: &Batch) {
-        for &(first, count) in &batch.forgotten {
-            self.system.forget(first, count);
-        }
+        self.system.pages.add(&batch.pages);
         for step in &batch.steps {
             let thread = step.thread as usize;
             self.held += 1;

@@ -11,12 +11,13 @@
 //! | `interleave.rs` | which thread is next |
 //! | `system.rs` | one step on one machine |
 //! | `sets.rs` | a part of the sets that stands for all |
+//! | `repeats.rs` | intervals from repeated interleavings |
 //! | `machine.rs`, `family.rs` | the machine: its description, and the figures that complete it |
 //! | `cache.rs`, `coherence.rs` | sets with LRU; the directory, and lines from cache to cache |
 //! | `prefetch.rs`, `pages.rs`, `interconnect.rs` | lines fetched ahead; where pages lie; controllers and links |
 //! | `text.rs` | traces of other tools |
 //! | `usage.rs` | what plans are made from |
-//! | `trace.rs`, `guesses.rs` | a stream in a file |
+//! | `trace.rs`, `traced.rs`, `guesses.rs` | a stream in a file |
 //! | `core.rs`, `energy.rs`, `counts.rs` | time, energy, results |
 //!
 //! Neighbours: `topology` describes machines, `placement` makes plans, `recorder` has the engine's
@@ -35,25 +36,27 @@ mod machine;
 mod pages;
 mod prefetch;
 mod prepare;
+mod repeats;
 mod run;
 mod sets;
 mod stream;
 mod system;
 mod text;
 mod trace;
+mod traced;
 mod usage;
 
-pub use counts::{Counts, Energy, LEVELS, Load, SiteCounts};
+pub use counts::{Counts, Energy, Fetched, LEVELS, Load};
 pub use family::{EnergyFigures, Family, Filling, Protocol};
 pub use machine::{CacheSpec, Machine, MachineError, PuSpec};
 pub use pages::{Pages, Rule};
+pub use repeats::{Interval, Spread};
 pub use run::{ASSUMED_INSTRUCTIONS, Job, Options, Outcome, RunError, simulate};
 pub use sets::Margins;
 pub use stream::{Access, Stream, StreamError, ThreadFacts, What};
 pub use text::read_text;
-pub use trace::{
-    TRACE_VERSION, TraceEnd, TraceReader, TraceWriter, TracedSite, TracedThread, is_trace,
-};
+pub use trace::{TRACE_VERSION, TraceReader, TraceWriter, is_trace};
+pub use traced::{TraceEnd, TracedPages, TracedSite, TracedThread};
 pub use usage::Usage;
 
 #[cfg(test)]

@@ -37,6 +37,8 @@ const LOOP_READS: usize = 4;
 /// Sets by which pages of quiet accesses are told.
 const PAGE_SETS: usize = 16;
 
+/// Instead of a page's number: it has not been accessed since it was new.
+const NEW: u32 = u32::MAX;
 /// Nobody has accessed the line since it was new.
 const NOBODY: u32 = u32::MAX;
 /// Several have read it since it was written.
@@ -91,6 +93,8 @@ pub struct Step {
     pub kind: StepKind,
     /// The thread that wrote the line last; `u32::MAX` if none did.
     pub writer: u32,
+    /// Number of the page, in the order of first accesses.
+    pub page: u32,
     /// It comes after so many steps of this thread, if any.
     pub after: Option<(u32, u64)>,
 }
@@ -100,8 +104,8 @@ pub struct Step {
 pub struct Batch {
     /// The steps.
     pub steps: Vec<Step>,
-    /// First page, and number of pages, of memory that is new.
-    pub forgotten: Vec<(u64, u64)>,
+    /// Pages that were accessed first here, by address divided by the page size.
+    pub pages: Vec<u64>,
     /// Of the last batch: quiet accesses of each thread that no step has taken along.
     pub rest: Vec<u32>,
 }
@@ -120,6 +124,8 @@ struct Line {
 
 #[derive(Debug)]
 struct Page {
+    /// Its number in the order of first accesses; [`NEW`]: it was given back.
+    number: u32,
     lines: Vec<Line>,
     /// For each word the thread that wrote it last, plus 1, in the upper 16 bits, and how many
     /// steps it had made.
@@ -157,6 +163,8 @@ pub struct Preparation {
     threads: Vec<Thread>,
     numbers: FxHashMap<u64, u32>,
     pages: Vec<Page>,
+    /// Pages that were accessed so far.
+    accessed: u32,
     /// Accesses of each thread.
     pub accesses: Vec<u64>,
     /// Of these, repeated reads of a thread that waits.
@@ -170,13 +178,14 @@ impl Preparation {
         assert!(line_bytes.is_power_of_two() && line_bytes >= MIN_LINE_BYTES);
         let line_shift = line_bytes.trailing_zeros().min(PAGE_SHIFT);
         let (threads, numbers, pages, accesses, waiting) = Default::default();
-        Self { line_shift, sets: sets.max(1), threads, numbers, pages, accesses, waiting }
+        let sets = sets.max(1);
+        Self { line_shift, sets, threads, numbers, pages, accessed: 0, accesses, waiting }
     }
 
     /// The next access: adds its steps to `batch`.
     pub fn access(&mut self, access: &Access, batch: &mut Batch) {
         if access.what == What::Forget {
-            return self.forget(access, batch);
+            return self.forget(access);
         }
         while self.threads.len() <= access.thread as usize {
             self.threads.push(Thread::new(self.sets));
@@ -245,6 +254,11 @@ impl Preparation {
         let index = self.page_of(t, page_number);
         let at = (line & ((1 << (PAGE_SHIFT - self.line_shift)) - 1)) as usize;
         let page = &mut self.pages[index as usize];
+        if page.number == NEW {
+            page.number = self.accessed;
+            self.accessed += 1;
+            batch.pages.push(page_number);
+        }
         let state = &mut page.lines[at];
         self.accesses[t as usize] += u64::from(begins);
         let holder = state.hand_over(access, writes);
@@ -295,7 +309,8 @@ impl Preparation {
         }
         let kind = StepKind::of(writes, begins);
         let quiet = std::mem::take(&mut thread.quiet);
-        batch.steps.push(Step { line, thread: t, site: access.site, quiet, kind, after, writer });
+        let (thread, site, page) = (t, access.site, page.number);
+        batch.steps.push(Step { line, thread, site, quiet, kind, after, writer, page });
     }
 
     /// Where what is kept of a page is.
@@ -307,6 +322,7 @@ impl Preparation {
         let (pages, lines) = (&mut self.pages, 1usize << (PAGE_SHIFT - self.line_shift));
         let number = *self.numbers.entry(page).or_insert_with(|| {
             pages.push(Page {
+                number: NEW,
                 lines: vec![Line { hands: 0, sole: NOBODY, writer: NOBODY, held: NOBODY }; lines],
                 writers: Box::new([0; WORDS]),
             });
@@ -317,7 +333,7 @@ impl Preparation {
     }
 
     /// Pages that are new have been written by nobody.
-    fn forget(&mut self, access: &Access, batch: &mut Batch) {
+    fn forget(&mut self, access: &Access) {
         let first = access.address.div_ceil(1 << PAGE_SHIFT);
         let end = access.address.saturating_add(access.bytes) >> PAGE_SHIFT;
         let count = end.saturating_sub(first);
@@ -325,7 +341,10 @@ impl Preparation {
             return;
         }
         // Caches may still have the lines, so what is known of them stays.
-        let renew = |page: &mut Page| page.writers.fill(0);
+        let renew = |page: &mut Page| {
+            page.writers.fill(0);
+            page.number = NEW;
+        };
         if count as usize <= self.numbers.len() {
             for page in first..end {
                 if let Some(&number) = self.numbers.get(&page) {
@@ -338,7 +357,6 @@ impl Preparation {
                 renew(&mut self.pages[number as usize]);
             }
         }
-        batch.forgotten.push((first, count));
     }
 
     /// Quiet accesses that no step has taken along, by thread.

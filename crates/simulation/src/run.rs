@@ -3,12 +3,13 @@
 //! What no plan changes is prepared once (`prepare.rs`); each pair of machine and plan then runs on
 //! its own, on as many processors as there are. Neighbours: `interleave.rs` is one such pair.
 
-use crate::counts::{Counts, Energy, Load, SiteCounts};
+use crate::counts::{Counts, Energy, Fetched, Load};
 use crate::energy;
 use crate::interleave::Interleaving;
 use crate::machine::{Machine, gcd};
 use crate::pages::Pages;
 use crate::prepare::{Batch, MIN_LINE_BYTES, Preparation};
+use crate::repeats::Spread;
 use crate::sets::Margins;
 use crate::stream::{Stream, StreamError, ThreadFacts, What};
 use crate::system::System;
@@ -33,11 +34,14 @@ pub struct Options {
     pub tlb: bool,
     /// One set of the caches in so many stands for all; `None`: all are simulated.
     pub sample_sets: Option<u64>,
+    /// How often each plan is simulated, threads being interleaved in another way each time; at
+    /// least 1.
+    pub interleavings: u32,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { prefetch: true, tlb: true, sample_sets: None }
+        Self { prefetch: true, tlb: true, sample_sets: None, interleavings: 1 }
     }
 }
 
@@ -50,6 +54,13 @@ pub struct Job<'m> {
     pub pus: Vec<usize>,
     /// Where pages lie.
     pub pages: Pages,
+}
+
+/// One interleaving of a job, by its number.
+#[derive(Clone, Copy)]
+struct Run<'j, 'm> {
+    job: &'j Job<'m>,
+    interleaving: u32,
 }
 
 /// Why nothing can be simulated.
@@ -75,7 +86,10 @@ pub struct Outcome {
     /// All threads together.
     pub total: Counts,
     /// Code sites where lines came from outside the core's caches.
-    pub sites: BTreeMap<u32, SiteCounts>,
+    pub sites: BTreeMap<u32, Fetched>,
+    /// Pages in the order of their first accesses ([`Usage::pages`](crate::Usage::pages)): what
+    /// came from them, or from other caches that had their lines.
+    pub pages: Vec<Fetched>,
     /// Lines written back to each node.
     pub written: Vec<u64>,
     /// By node.
@@ -93,6 +107,8 @@ pub struct Outcome {
     pub waiting: Vec<u64>,
     /// How far the counts may be off, where not all sets were simulated.
     pub margins: Option<Margins>,
+    /// Times and energies of several interleavings, of which the other fields are the first one.
+    pub spread: Option<Spread>,
 }
 
 /// Runs a stream through all jobs. `facts` are what is known of threads; those that are not in it
@@ -117,13 +133,19 @@ pub fn simulate(
         *sets = gcd(*sets, job.machine.filter_sets());
     }
     let placed = jobs.iter().map(|job| job.pus.len()).min().unwrap_or(0);
-    let workers = processors.clamp(1, jobs.len().max(1));
+    let repeats = options.interleavings.max(1);
+    let runs: Vec<Run<'_, '_>> = jobs
+        .iter()
+        .flat_map(|job| (0..repeats).map(move |interleaving| Run { job, interleaving }))
+        .collect();
+    let workers = processors.clamp(1, runs.len().max(1));
     thread::scope(|scope| {
         let mut senders = Vec::new();
         let mut running = Vec::new();
         for worker in 0..workers {
             let (sender, receiver) = sync_channel(WAITING);
-            let own: Vec<&Job<'_>> = jobs.iter().skip(worker).step_by(workers).collect();
+            let own: Vec<Run<'_, '_>> =
+                runs.iter().skip(worker).step_by(workers).copied().collect();
             running.push(scope.spawn(move || work(&receiver, &own, facts, options)));
             senders.push(sender);
         }
@@ -134,9 +156,15 @@ pub fn simulate(
         });
         let mut done: Vec<_> = done.collect();
         let waiting = prepared?;
-        // In the order in which the jobs were dealt out.
-        let outcomes = (0..jobs.len()).map(|k| done[k % workers].next().expect("one for each job"));
-        Ok(outcomes.map(|outcome| Outcome { waiting: waiting.clone(), ..outcome }).collect())
+        // In the order in which the runs were dealt out.
+        let outcomes = (0..runs.len()).map(|k| done[k % workers].next().expect("one for each run"));
+        let outcomes: Vec<Outcome> = outcomes.collect();
+        let of_job = |outcomes: &[Outcome]| Outcome {
+            waiting: waiting.clone(),
+            spread: Spread::of(outcomes),
+            ..outcomes[0].clone()
+        };
+        Ok(outcomes.chunks(repeats as usize).map(of_job).collect())
     })
 }
 
@@ -182,10 +210,10 @@ fn send(bytes: u64, batch: Batch, senders: &[SyncSender<Message>]) {
     }
 }
 
-/// Runs some jobs until no batch comes any more.
+/// Makes some runs until no batch comes any more.
 fn work(
     batches: &Receiver<Message>,
-    jobs: &[&Job<'_>],
+    runs: &[Run<'_, '_>],
     facts: &[ThreadFacts],
     options: Options,
 ) -> Vec<Outcome> {
@@ -196,15 +224,16 @@ fn work(
             .unwrap_or(ASSUMED_INSTRUCTIONS)
     };
     let mut running: Vec<Interleaving<'_>> = Vec::new();
-    for job in jobs {
+    for &Run { job, interleaving } in runs {
         let rates: Vec<f64> = (0..job.pus.len()).map(rate).collect();
         let system = System::new(job.machine, options, &job.pus, &rates, job.pages.clone());
+        let system = system.with_jitter(interleaving);
         running.push(Interleaving::new(system, job.machine.pus.len()));
     }
     let mut rest: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
     while let Ok((bytes, batch)) = batches.recv() {
-        for (job, running) in jobs.iter().zip(&mut running) {
-            if job.machine.line_bytes == bytes {
+        for (run, running) in runs.iter().zip(&mut running) {
+            if run.job.machine.line_bytes == bytes {
                 running.feed(&batch);
             }
         }
@@ -212,12 +241,12 @@ fn work(
             rest.insert(bytes, batch.rest.clone());
         }
     }
-    let finish = |(job, mut running): (&&Job<'_>, Interleaving<'_>)| {
-        let rest = rest.get(&job.machine.line_bytes).map_or(&[][..], Vec::as_slice);
+    let finish = |(run, mut running): (&Run<'_, '_>, Interleaving<'_>)| {
+        let rest = rest.get(&run.job.machine.line_bytes).map_or(&[][..], Vec::as_slice);
         running.finish(rest);
-        outcome(job, running.system)
+        outcome(run.job, running.system)
     };
-    jobs.iter().zip(running).map(finish).collect()
+    runs.iter().zip(running).map(finish).collect()
 }
 
 fn outcome(job: &Job<'_>, system: System<'_>) -> Outcome {
@@ -253,11 +282,13 @@ fn outcome(job: &Job<'_>, system: System<'_>) -> Outcome {
         threads: system.threads.into_iter().map(|thread| thread.counts).collect(),
         total,
         sites: system.sites.into_iter().collect(),
+        pages: system.pages.into_fetched(),
         written: system.written,
         controllers,
         links,
         shape,
         matrix,
         waiting: Vec::new(),
+        spread: None,
     }
 }

@@ -211,13 +211,17 @@ impl Sets {
         }
         let variance = self.classes.iter().map(|class| error(class).powi(2)).sum::<f64>() / k;
         let others = self.estimated as f64 / (steps / k);
-        let t = STUDENT.get(self.classes.len() - 1).copied().unwrap_or(NORMAL);
-        t * (variance * (others + others * others / k)).sqrt()
+        student(self.classes.len()) * (variance * (others + others * others / k)).sqrt()
     }
 }
 
+/// Student's t for a two-sided interval at 95 %, with so many degrees of freedom, at least 1.
+pub fn student(degrees: usize) -> f64 {
+    STUDENT.get(degrees - 1).copied().unwrap_or(NORMAL)
+}
+
 /// The finaliser of MurmurHash3 (Appleby, public domain).
-fn mix(value: u64) -> u64 {
+pub fn mix(value: u64) -> u64 {
     let mut h = value ^ 0x9e37_79b9_7f4a_7c15;
     h = (h ^ h >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
     h = (h ^ h >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);

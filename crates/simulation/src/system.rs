@@ -5,12 +5,13 @@
 use crate::cache::Cache;
 use crate::coherence::{Caches, Served, Source};
 use crate::core::{Clock, Pace};
-use crate::counts::{Counts, LEVELS, SiteCounts};
+use crate::counts::{Counts, Fetched, LEVELS};
 use crate::interconnect::Interconnect;
 use crate::machine::Machine;
 use crate::pages::Pages;
 use crate::prefetch::Prefetcher;
 use crate::prepare::Step;
+use crate::repeats::Jitter;
 use crate::run::Options;
 use crate::sets::Sets;
 use rustc_hash::FxHashMap;
@@ -43,11 +44,12 @@ pub struct System<'m> {
     prefetchers: Vec<Prefetcher>,
     /// Controllers and links.
     pub network: Interconnect,
-    pages: Pages,
+    /// Where pages lie.
+    pub pages: Pages,
     /// All threads.
     pub threads: Vec<Running>,
     /// By code site.
-    pub sites: FxHashMap<u32, SiteCounts>,
+    pub sites: FxHashMap<u32, Fetched>,
     /// Lines written back, by node.
     pub written: Vec<u64>,
     /// Transfers between threads: from, to.
@@ -59,6 +61,7 @@ pub struct System<'m> {
     wanted: Vec<(u64, usize)>,
     /// Which sets stand for all, where not all are simulated.
     pub sets: Option<Sets>,
+    jitter: Option<Jitter>,
 }
 
 impl<'m> System<'m> {
@@ -106,12 +109,13 @@ impl<'m> System<'m> {
             flying: FxHashMap::default(),
             wanted: Vec::new(),
             sets: options.sample_sets.and_then(|divisor| Sets::new(machine, divisor)),
+            jitter: None,
         }
     }
 
-    /// Memory that is new lies nowhere yet.
-    pub fn forget(&mut self, first: u64, count: u64) {
-        self.pages.forget(first, count);
+    /// The same with small random times, by the number of the interleaving.
+    pub fn with_jitter(self, interleaving: u32) -> Self {
+        Self { jitter: Jitter::new(interleaving), ..self }
     }
 
     /// Accesses that hit in the innermost cache and change nothing.
@@ -142,9 +146,8 @@ impl<'m> System<'m> {
             running.clock.execute(running.instructions_per_access, &running.pace);
         }
         let writes = step.kind.writes();
-        let page = self.machine.page_of(step.line);
         if self.options.tlb {
-            self.translate(thread, page);
+            self.translate(thread, self.machine.page_of(step.line));
         }
         let prefetches = self.options.prefetch;
         let core = self.machine.pus[pu].core as usize;
@@ -172,7 +175,7 @@ impl<'m> System<'m> {
             if served.source != Source::Cache(inner) || served.ahead {
                 self.prefetchers[core].missed(step.line);
             }
-            self.fetch_ahead(thread, core);
+            self.fetch_ahead(thread, core, step.page);
         }
         self.write_back(thread);
     }
@@ -180,8 +183,7 @@ impl<'m> System<'m> {
     /// What a simulated step was given is what others will be given.
     fn note_sample(&mut self, thread: usize, step: &Step, served: Served, ns: f64) {
         let node = self.machine.pus[self.threads[thread].pu].node;
-        let page = self.machine.page_of(step.line);
-        let is_local = served.source == Source::Memory && self.pages.node(page, node) == node;
+        let is_local = served.source == Source::Memory && self.pages.node(step.page, node) == node;
         if let Some(sets) = &mut self.sets {
             sets.note((step.line, step.thread, step.site), served, is_local, ns);
         }
@@ -223,6 +225,10 @@ impl<'m> System<'m> {
             Source::Transfer { from } => self.transfer(thread, step, from, now),
             Source::Memory => self.memory(thread, step, now),
         };
+        if let (Some(jitter), false) = (&mut self.jitter, matches!(served.source, Source::Cache(_)))
+        {
+            ns = (ns + jitter.next_ns()).max(0.0);
+        }
         if served.invalidated > 0 {
             let counts = &mut self.threads[thread].counts;
             counts.invalidations += u64::from(served.invalidated);
@@ -254,17 +260,17 @@ impl<'m> System<'m> {
         if user != u32::MAX && user != thread as u32 {
             *self.between.entry((user, thread as u32)).or_default() += 1;
         }
-        let site = self.sites.entry(step.site).or_default();
-        site.transfers += 1;
-        site.latency_ns += ns;
+        for fetched in [self.sites.entry(step.site).or_default(), self.pages.fetched(step.page)] {
+            fetched.transfers += 1;
+            fetched.latency_ns += ns;
+        }
         ns
     }
 
     /// A line from memory; its time, ns.
     fn memory(&mut self, thread: usize, step: &Step, now: f64) -> f64 {
         let spec = &self.machine.pus[self.threads[thread].pu];
-        let page = self.machine.page_of(step.line);
-        let node = self.pages.node(page, spec.node);
+        let node = self.pages.node(step.page, spec.node);
         let wait = self.network.access_memory(now, node);
         let ns = self.machine.memory_ns[spec.home][node]
             + wait
@@ -272,10 +278,11 @@ impl<'m> System<'m> {
         let counts = &mut self.threads[thread].counts;
         counts.memory[node] += 1;
         counts.local += u64::from(node == spec.node);
-        let site = self.sites.entry(step.site).or_default();
-        site.local += u64::from(node == spec.node);
-        site.remote += u64::from(node != spec.node);
-        site.latency_ns += ns;
+        for fetched in [self.sites.entry(step.site).or_default(), self.pages.fetched(step.page)] {
+            fetched.local += u64::from(node == spec.node);
+            fetched.remote += u64::from(node != spec.node);
+            fetched.latency_ns += ns;
+        }
         ns
     }
 
@@ -288,7 +295,8 @@ impl<'m> System<'m> {
         })
     }
 
-    fn fetch_ahead(&mut self, thread: usize, core: usize) {
+    /// Fetches lines of a page, from which the thread has just read.
+    fn fetch_ahead(&mut self, thread: usize, core: usize, page: u32) {
         let machine = self.machine;
         let mut wanted = std::mem::take(&mut self.wanted);
         self.prefetchers[core].take_wanted(&mut wanted);
@@ -312,7 +320,7 @@ impl<'m> System<'m> {
                 }
                 _ => {
                     self.threads[thread].counts.ahead_memory += 1;
-                    let node = self.pages.node(machine.page_of(line), spec.node);
+                    let node = self.pages.node(page, spec.node);
                     let wait = self.network.access_memory(now, node);
                     machine.memory_ns[spec.home][node]
                         + wait
@@ -335,7 +343,7 @@ impl<'m> System<'m> {
         let running = &self.threads[thread];
         let (now, from) = (running.clock.now, self.machine.pus[running.pu].node);
         for line in self.caches.take_written() {
-            let node = self.pages.node(self.machine.page_of(line), from);
+            let node = self.pages.node_at(self.machine.page_of(line), from);
             let lines = self.sets.as_ref().map_or(1, |sets| sets.weight(line));
             for _ in 0..lines {
                 self.network.carry(now, from, node);

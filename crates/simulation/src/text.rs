@@ -8,7 +8,7 @@
 //! Neighbours: callers write what comes out as a trace (`trace.rs`).
 
 use crate::stream::{Access, StreamError, What};
-use crate::trace::TracedThread;
+use crate::traced::TracedThread;
 use std::collections::HashMap;
 use std::io::BufRead;
 

@@ -5,11 +5,11 @@
 //! what could not be guessed: for each thread and instruction, the next address, the number of
 //! bytes and the next instruction are those that follow from the last ones. What is guessed carries
 //! over from block to block. Neighbours: `guesses.rs` guesses; `stream.rs` is what goes in and
-//! comes out; files are the callers'.
+//! comes out; `traced.rs` has the end; files are the callers'.
 
 use crate::guesses::Guesses;
 use crate::stream::{Access, Stream, StreamError, What};
-use serde::{Deserialize, Serialize};
+use crate::traced::TraceEnd;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -44,72 +44,6 @@ const SAME_ADDRESS: u8 = 16;
 const SAME_BYTES: u8 = 32;
 const HELD: u8 = 64;
 const SKIPS: u8 = 128;
-
-/// What is known of a thread.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct TracedThread {
-    /// Its name.
-    pub name: String,
-    /// Instructions that it executed in all, where they were counted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub instructions: Option<u64>,
-    /// Its loads and stores in all, whether they are in the trace or not.
-    #[serde(default)]
-    pub accesses: u64,
-    /// Its start routine, creator, and number among the creator's threads with that routine.
-    #[serde(default)]
-    pub start_routine: String,
-    /// The creator; `None` for the initial thread.
-    #[serde(default)]
-    pub parent: Option<u32>,
-    /// See `types::ThreadIdentity`.
-    #[serde(default)]
-    pub ordinal: u32,
-}
-
-/// A code site that has a name.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct TracedSite {
-    /// Its number in accesses.
-    pub site: u32,
-    /// The innermost function and its line, `solve at solver.c:40`; of libraries the function,
-    /// `memset in libc.so.6`.
-    pub name: String,
-}
-
-/// What stands at the end of a trace.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct TraceEnd {
-    /// Accesses in the trace.
-    pub accesses: u64,
-    /// Why it ends before the run did; a sentence's part: `it has reached 1,000 bytes`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cut: Option<String>,
-    /// Sets in which lines of 64 bytes are told apart whose quiet accesses are left out; 0: none
-    /// are.
-    #[serde(default)]
-    pub filter_sets: u32,
-    /// Accesses to memory that processes share, which are not in the trace.
-    #[serde(default)]
-    pub shared_accesses: u64,
-    /// The command line.
-    #[serde(default)]
-    pub command: Vec<String>,
-    /// All threads.
-    #[serde(default)]
-    pub threads: Vec<TracedThread>,
-    /// Code sites with names, by number.
-    #[serde(default)]
-    pub sites: Vec<TracedSite>,
-}
-
-impl TraceEnd {
-    /// The name of a code site, where it has one.
-    pub fn site(&self, site: u32) -> Option<&str> {
-        let at = self.sites.binary_search_by_key(&site, |named| named.site).ok()?;
-        Some(&self.sites[at].name)
-    }
-}
 
 /// Writes a trace.
 pub struct TraceWriter<W> {

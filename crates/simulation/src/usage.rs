@@ -32,6 +32,7 @@ impl Default for Line {
 #[derive(Debug)]
 struct PageUsage {
     number: u64,
+    life: u32,
     first: u32,
     accesses: SmallVec<[(u32, u64); 2]>,
 }
@@ -46,6 +47,8 @@ pub struct Usage {
     recent: Vec<(u64, u32)>,
     pages: Vec<PageUsage>,
     known: FxHashMap<u64, u32>,
+    /// Pages that were given back at an address.
+    ended: FxHashMap<u64, u32>,
     recent_pages: Vec<(u64, u32)>,
     /// Events from the thread that wrote a line to the one that took it.
     pub matrix: CommMatrix,
@@ -60,7 +63,7 @@ impl Usage {
     /// # Errors
     /// When the stream cannot be read.
     pub fn of(stream: &mut dyn Stream, line_bytes: u64) -> Result<Self, StreamError> {
-        let (lines, numbers, pages, known, accesses, events) = Default::default();
+        let (lines, numbers, pages, known, ended, accesses, events) = Default::default();
         let mut usage = Self {
             line_shift: line_bytes.trailing_zeros(),
             lines,
@@ -68,6 +71,7 @@ impl Usage {
             recent: vec![(u64::MAX, 0); RECENT],
             pages,
             known,
+            ended,
             recent_pages: vec![(u64::MAX, 0); RECENT],
             matrix: CommMatrix::new(0),
             accesses,
@@ -92,7 +96,8 @@ impl Usage {
         self.accesses.len()
     }
 
-    /// The pages in the order of their first touch, with threads for columns.
+    /// The pages in the order of their first accesses, with threads for columns. Memory that was
+    /// given back and taken again is other pages.
     pub fn pages(&self) -> Vec<Page> {
         let page = |page: &PageUsage| {
             let mut accesses = vec![0; self.threads()];
@@ -100,6 +105,11 @@ impl Usage {
             Page { number: page.number, first_touch: page.first as usize, accesses }
         };
         self.pages.iter().map(page).collect()
+    }
+
+    /// For each page its address, divided by the page size, and how many there were before it.
+    pub fn lives(&self) -> impl Iterator<Item = (u64, u32)> {
+        self.pages.iter().map(|page| (page.number, page.life))
     }
 
     fn access(&mut self, access: &Access) {
@@ -113,6 +123,7 @@ impl Usage {
         let last = access.address.saturating_add(access.bytes - 1);
         let lines = access.address >> self.line_shift..=last >> self.line_shift;
         if access.what == What::Forget {
+            self.forget_pages(access.address, access.bytes);
             // Only what lies wholly in it; a range of gigabytes has few lines that are known.
             let known = &mut self.lines;
             let mut renew = |number: u32| known[number as usize] = Line::default();
@@ -130,6 +141,24 @@ impl Usage {
         }
         for line in lines {
             self.line(t, line, access.what == What::Write);
+        }
+    }
+
+    /// Pages that lie wholly in memory that is new have ended.
+    fn forget_pages(&mut self, address: u64, bytes: u64) {
+        let first = address.div_ceil(1 << PAGE_SHIFT);
+        let end = address.saturating_add(bytes) >> PAGE_SHIFT;
+        let gone: Vec<u64> = match end.saturating_sub(first) < self.known.len() as u64 {
+            true => (first..end).filter(|page| self.known.contains_key(page)).collect(),
+            false => {
+                self.known.keys().copied().filter(|page| (first..end).contains(page)).collect()
+            }
+        };
+        for page in gone {
+            self.known.remove(&page);
+            *self.ended.entry(page).or_default() += 1;
+            let recent = &mut self.recent_pages[page as usize % RECENT];
+            *recent = if recent.0 == page { (u64::MAX, 0) } else { *recent };
         }
     }
 
@@ -172,7 +201,8 @@ impl Usage {
         if recent.0 != number {
             let pages = &mut self.pages;
             let at = *self.known.entry(number).or_insert_with(|| {
-                pages.push(PageUsage { number, first: t, accesses: SmallVec::new() });
+                let life = self.ended.get(&number).copied().unwrap_or(0);
+                pages.push(PageUsage { number, life, first: t, accesses: SmallVec::new() });
                 pages.len() as u32 - 1
             });
             *recent = (number, at);
@@ -200,6 +230,8 @@ mod tests {
             access(2, What::Read, 0x1000),
             access(1, What::Read, 0x3000),
             access(0, What::Read, 0x1000),
+            Access { bytes: 0x1800, ..access(0, What::Forget, 0x0800) },
+            access(0, What::Write, 0x1000),
         ];
         let usage = Usage::of(&mut list.into_iter(), 64).unwrap();
         assert_eq!(usage.matrix.to_dense(), [0, 1, 1, 0, 0, 0, 1, 0, 0]);
@@ -207,5 +239,7 @@ mod tests {
         assert_eq!((pages[0].number, pages[0].first_touch), (1, 0));
         assert_eq!(pages[0].accesses, [2, 2, 2]);
         assert_eq!((pages[1].number, pages[1].first_touch), (3, 1));
+        assert_eq!(pages[2].accesses, [1, 0, 0]);
+        assert_eq!(usage.lives().collect::<Vec<_>>(), [(1, 0), (3, 0), (1, 1)]);
     }
 }

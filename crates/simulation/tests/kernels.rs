@@ -15,7 +15,7 @@ const L2_LINES: u64 = 128;
 const L3_LINES: u64 = 1024;
 const LINE: u64 = 64;
 
-const PLAIN: Options = Options { prefetch: false, tlb: false, sample_sets: None };
+const PLAIN: Options = Options { prefetch: false, tlb: false, sample_sets: None, interleavings: 1 };
 
 fn machine() -> Machine {
     Machine::new(&Topology::from_synthetic(MACHINE).unwrap(), "it").unwrap()
@@ -218,7 +218,7 @@ fn prefetching_hides_streams_but_not_chances() {
         let n = 20_000u64;
         let read = (0..n).map(|k| access(0, What::Read, k * stride % (n * 64)));
         let job = Job { machine: &machine, pus: vec![0], pages: Pages::by(Rule::FirstTouch) };
-        let options = Options { prefetch, tlb: false, sample_sets: None };
+        let options = Options { prefetch, ..PLAIN };
         simulate(&mut read.into_iter(), &[], &[job], options, 1).unwrap().remove(0).total
     };
     let (with, without) = (run(64, true), run(64, false));
@@ -344,7 +344,7 @@ fn a_part_of_the_sets_stands_for_all() {
     }
     let run = |sample_sets| {
         let job = Job { machine: &machine, pus: vec![0, 2], pages: Pages::by(Rule::FirstTouch) };
-        let options = Options { prefetch: true, tlb: false, sample_sets };
+        let options = Options { prefetch: true, sample_sets, ..PLAIN };
         let mut stream = accesses.iter().copied();
         simulate(&mut stream, &[], &[job], options, 1).unwrap().remove(0)
     };

@@ -70,7 +70,7 @@ fn kernel(number: u64, seed: u64) -> Vec<Access> {
 
 fn run(machine: &Machine, accesses: &[Access], sample_sets: Option<u64>) -> Outcome {
     let job = Job { machine, pus: vec![0, 2], pages: Pages::by(Rule::FirstTouch) };
-    let options = Options { prefetch: true, tlb: false, sample_sets };
+    let options = Options { tlb: false, sample_sets, ..Options::default() };
     simulate(&mut accesses.iter().copied(), &[], &[job], options, 1).unwrap().remove(0)
 }
 

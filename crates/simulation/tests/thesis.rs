@@ -116,7 +116,7 @@ fn times(prefetch: bool) -> [Outcome; 4] {
         let list = usage.pages();
         let by_thread = PageUse::by_thread(4, &nodes, &list).unwrap();
         let node = map_pages(&by_thread, kind);
-        let planned = list.iter().map(|page| page.number).zip(node.into_iter().map(|n| n as u16));
+        let planned = node.into_iter().map(|node| Some(node as u16));
         Pages::planned(Arc::new(planned.collect()), Rule::FirstTouch)
     };
     let jobs: Vec<Job<'_>> = [

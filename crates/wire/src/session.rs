@@ -51,6 +51,16 @@ pub const ENV: &str = "THREADTALK_SESSION";
 /// `injected::environment`.
 pub const EVEN: &str = "THREADTALK_SESSION_EVEN";
 
+/// What is known by page.
+pub mod pages {
+    /// Nothing.
+    pub const NONE: u32 = 0;
+    /// Who accesses it how often.
+    pub const COUNTED: u32 = 1;
+    /// What lies on it; what is counted is only what slow paths see.
+    pub const NAMED: u32 = 2;
+}
+
 /// Page size assumed by the layout, bytes.
 pub const PAGE: u64 = 4096;
 /// Most modules (mapped files with code) that are described.
@@ -378,7 +388,7 @@ pub struct Header {
     /// Mapped files given out.
     pub mappings: AtomicU32,
 
-    /// 1: accesses are counted by page. Written by the recorder before the program starts.
+    /// One of [`pages`]. Written by the recorder before the program starts.
     pub pages: AtomicU32,
     /// Records of the past of pages given out.
     pub past: AtomicU64,

@@ -2,7 +2,7 @@
 
 use e2e::known::Runtime;
 use serde_json::Value;
-use test_support::{Scratch, Threadtalk};
+use test_support::{Compiler, Scratch, Target, Threadtalk};
 
 /// Two packages of four cores.
 const MACHINE: &str = "pack:2 numa:1(memory=1GiB) l3:1(size=8MiB) core:4 l2:1(size=256KiB) \
@@ -74,6 +74,14 @@ fn a_trace_is_simulated_again_and_again() {
     let text = simulate(&["--data", "first-touch", "--data", "interleave"]);
     assert_eq!(text, simulate(&["--data", "first-touch", "--data", "interleave"]));
     assert!(text.contains("interleave") && text.contains("between packages"), "{text}");
+    // The page has the same numbers, and is never replaced without being asked to.
+    let page = scratch.join("page.html");
+    let html = ["--html", page.to_str().unwrap()];
+    simulate(&html);
+    let text = std::fs::read_to_string(&page).unwrap();
+    assert!(text.contains("{\"simulation\":{") && text.contains("\"served\":[{\"place\":\"L1\""));
+    let again = threadtalk.verb("simulate").arg(&profile).args(["--on", MACHINE]).args(html);
+    assert!(again.run().expect_code(125).stderr_text().contains("exists"));
     // A plan of the same recording does what the policy does.
     let place = threadtalk.verb("place").arg(&profile).args(["--on", MACHINE, "-o"]).arg(&plan);
     place.run().expect_code(0);
@@ -195,4 +203,139 @@ fn accesses_that_a_trace_leaves_out_are_counted() {
     assert!(notes(&simulate(&["--on", small])).contains("leaves out"));
     // A profile with a trace is a profile.
     threadtalk.record(&profile, &["--trace", "--force"], &command).run().expect_code(0);
+}
+
+/// Two packages whose caches are too small for what the stencil works on.
+const SMALL: &str = "pack:2 numa:1(memory=1GiB) l3:1(size=256KiB) core:4 l2:1(size=64KiB) \
+                     l1d:1(size=32KiB) pu:1";
+
+/// A stencil whose grids the initial thread fills, so that half of the pages lie on the wrong node
+/// where they are first touched.
+fn stencil() -> Vec<String> {
+    let target = Target::new(Compiler::Gcc, "tests/programs/data/stencil.c");
+    let binary = target.flags(&["-O1", "-g", "-pthread"]).build().unwrap();
+    [binary.to_str().unwrap(), "512", "4"].map(String::from).to_vec()
+}
+
+#[test]
+fn the_data_of_a_plan_is_simulated() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let [counted, traced] = ["counted.tt", "traced.tt"].map(|name| scratch.join(name));
+    let plan = scratch.join("plan.json");
+    let command = stencil();
+    let command: Vec<&str> = command.iter().map(String::as_str).collect();
+    threadtalk.record(&counted, &["--pages"], &command).run().expect_code(0);
+    threadtalk.record(&traced, &["--trace"], &command).run().expect_code(0);
+    let place = threadtalk.verb("place").arg(&counted).args(["--on", SMALL, "-o"]).arg(&plan);
+    place.args(["--policy", "scatter", "--data", "locality"]).run().expect_code(0);
+    let simulate = |more: &[&str]| -> Value {
+        let run = threadtalk.verb("simulate").arg(&traced).args([
+            "--on",
+            SMALL,
+            "--no-prefetch",
+            "--json",
+        ]);
+        let run = run.arg("--plan").arg(&plan).args(more).run();
+        serde_json::from_str(&run.expect_code(0).stdout_text()).unwrap()
+    };
+    let by = |json: &Value, data: &str| -> Value {
+        let all = json["scenarios"].as_array().unwrap();
+        all.iter().find(|one| one["data_by"] == data).unwrap().clone()
+    };
+    // In another run than the one that the plan was made of.
+    let json = simulate(&["--data", "first-touch"]);
+    let (planned, touched) = (by(&json, "as planned"), by(&json, "first-touch"));
+    let remote = |of: &Value| of["total"]["remote"].as_u64().unwrap();
+    assert!(remote(&planned) * 2 < remote(&touched), "{} {}", remote(&planned), remote(&touched));
+    // The grids are what it helps.
+    let grids = |of: &Value| -> u64 {
+        let objects = of["objects"].as_array().unwrap().iter();
+        let grids = objects.filter(|object| object["name"].to_string().contains("make_grid"));
+        grids.map(|object| object["remote"].as_u64().unwrap()).sum()
+    };
+    assert!(grids(&touched) * 10 > remote(&touched) * 9, "{}", grids(&touched));
+    assert!(grids(&planned) * 2 < grids(&touched));
+    let notes = |json: &Value| json["notes"].to_string();
+    assert!(notes(&json).contains("pages that the program accesses"), "{}", notes(&json));
+    // What this program does not have is told, and lies where it is first touched.
+    let text = std::fs::read_to_string(&plan).unwrap().replace("make_grid", "make_mesh");
+    std::fs::write(&plan, text).unwrap();
+    let json = simulate(&[]);
+    assert!(notes(&json).contains("pages of its data were not found"), "{}", notes(&json));
+    assert!(grids(&by(&json, "as planned")) * 10 > grids(&touched) * 9);
+    // A profile with a trace alone says nothing of pages.
+    let profile = profile::Profile::load(&traced).unwrap();
+    assert!(profile.pages.pages.is_empty() && profile.pages.accesses.is_empty());
+    // Traces of other tools do not name data.
+    let text = scratch.join("text");
+    std::fs::write(&text, "I  1000,4\n L 2000,8\n").unwrap();
+    let run = threadtalk.verb("simulate").arg(&text).args(["--on", SMALL, "--plan"]).arg(&plan);
+    let said = run.run().expect_code(125).stderr_text();
+    assert!(said.contains("does not tell which objects"), "{said}");
+}
+
+#[test]
+fn a_plan_with_data_is_verified_on_a_trace_with_pages() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let profile = scratch.join("both.tt");
+    let command = stencil();
+    let command: Vec<&str> = command.iter().map(String::as_str).collect();
+    threadtalk.record(&profile, &["--trace", "--pages"], &command).run().expect_code(0);
+    let counted = profile::Profile::load(&profile).unwrap();
+    let accesses: u64 = counted.threads.iter().map(|thread| thread.loads + thread.stores).sum();
+    let by_page: u64 = counted.pages.accesses.iter().map(profile::AccessRow::total).sum();
+    assert!(by_page * 100 > accesses * 95, "{by_page} of {accesses}");
+    let place = threadtalk.verb("place").arg(&profile).args(["--on", SMALL, "--policy", "scatter"]);
+    let place = place.args(["--data", "locality", "--verify", "simulate"]);
+    let text = place.run().expect_code(0).stdout_text();
+    assert!(text.contains("as planned") && text.contains("first-touch"), "{text}");
+    assert!(text.contains("latency by data") && text.contains("make_grid"), "{text}");
+}
+
+#[test]
+fn repeated_interleavings_have_intervals() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let profile = scratch.join("pairs.tt");
+    let command = pairs();
+    let command: Vec<&str> = command.iter().map(String::as_str).collect();
+    threadtalk.record(&profile, &["--trace"], &command).run().expect_code(0);
+    let simulate = |more: &[&str]| {
+        let run = threadtalk.verb("simulate").arg(&profile).args(["--on", MACHINE]).args(more);
+        run.run().expect_code(0).stdout_text()
+    };
+    let json = |more: &[&str]| -> Value { serde_json::from_str(&simulate(more)).unwrap() };
+    let one = ["--policy", "distance", "--json"];
+    let (once, often) = (json(&one), json(&[&one[..], &["--repeat", "4"]].concat()));
+    let (once, often) = (scenario(&once, "distance"), scenario(&often, "distance"));
+    assert_eq!(once["interleavings"], Value::Null);
+    assert_eq!(often["interleavings"], 4);
+    assert_eq!(once["total"], often["total"], "counts are those of the first one");
+    let (mean, half) = (often["time_ns"]["mean"].as_f64(), often["time_ns"]["half"].as_f64());
+    let time = once["total"]["time_ns"].as_f64().unwrap();
+    assert!((mean.unwrap() / time - 1.0).abs() < 0.2, "{mean:?} {time}");
+    assert!(half.unwrap() > 0.0 && half.unwrap() < time, "{half:?}");
+    let text = simulate(&["--repeat", "4"]);
+    assert!(text.contains(" ± ") && text.contains("means of 4 interleavings"), "{text}");
+    let never = threadtalk.verb("simulate").arg(&profile).args(["--repeat", "0"]).run();
+    assert_ne!(never.exit_code, Some(0));
+}
+
+#[test]
+fn transfers_between_threads_are_a_matrix_that_place_reads() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let (profile, matrix) = (scratch.join("pairs.tt"), scratch.join("matrix.csv"));
+    let command = pairs();
+    let command: Vec<&str> = command.iter().map(String::as_str).collect();
+    threadtalk.record(&profile, &["--trace"], &command).run().expect_code(0);
+    let csv = |policies: &[&str]| {
+        let run = threadtalk.verb("simulate").arg(&profile).args(["--on", MACHINE, "--csv"]);
+        run.args(policies).run()
+    };
+    let text = csv(&["--policy", "compact"]).expect_code(0).stdout_text();
+    std::fs::write(&matrix, &text).unwrap();
+    let threads = profile::Profile::load(&profile).unwrap().threads.len();
+    assert_eq!(text.lines().count(), threads);
+    threadtalk.verb("place").arg(&matrix).args(["--on", MACHINE]).run().expect_code(0);
+    let said = csv(&["--policy", "compact", "--policy", "scatter"]).expect_code(125).stderr_text();
+    assert!(said.contains("one matrix, but there are 2 plans"), "{said}");
 }

@@ -550,6 +550,48 @@ export type Side = {
   callers: Array<string>;
   events: number;
 };
+export type SimulatedLatency = {
+  name: string;
+  ns: Array<number>;
+};
+export type SimulatedLink = {
+  from: number;
+  to: number;
+  busy: number;
+};
+export type SimulatedMachine = {
+  name: string;
+  description: string;
+  nodes: Array<number>;
+  network: string;
+  plans: Array<SimulatedPlan>;
+  code: Array<SimulatedLatency>;
+  data: Array<SimulatedLatency>;
+};
+export type SimulatedPlan = {
+  threads: string;
+  data: string;
+  time_ns: SimulatedValue;
+  joules: SimulatedValue;
+  served: Array<SimulatedServed>;
+  controllers: Array<number>;
+  links: Array<SimulatedLink>;
+};
+export type SimulatedServed = {
+  place: string;
+  share: number;
+};
+export type SimulatedValue = {
+  value: number;
+  half: number | null;
+};
+export type SimulationPage = {
+  command: Array<string>;
+  accesses: number;
+  threads: number;
+  notes: Array<string>;
+  machines: Array<SimulatedMachine>;
+};
 export type SizeMetrics = {
   page_bytes: number;
   metrics: PageMetrics;

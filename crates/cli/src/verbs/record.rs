@@ -97,7 +97,7 @@ pub struct Args {
     /// Keep the memory accesses in the profile, for 'threadtalk simulate': slow
     ///
     /// Child processes are not recorded.
-    #[arg(long, conflicts_with_all = ["matrix", "undirected", "reference", "pages", "duty", "budget", "sample"], help_heading = EXACT, hide_short_help = true)]
+    #[arg(long, conflicts_with_all = ["matrix", "undirected", "reference", "duty", "budget", "sample"], help_heading = EXACT, hide_short_help = true)]
     trace: bool,
     /// Most bytes that the accesses may take, like 4GiB; what comes after them is not kept
     #[arg(long, value_name = "SIZE", default_value = "16GiB", value_parser = traces::size, requires = "trace", help_heading = EXACT, hide_short_help = true)]
@@ -195,6 +195,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         code_cache: !args.no_code_cache,
         objects: !args.no_objects,
         pages: args.pages,
+        name_pages: args.trace,
         slice: args.slice.unwrap_or(Duration::from_millis(10)),
         ..SessionOptions::default()
     };
@@ -209,10 +210,13 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     let following = trace.as_mut().map_or_else(Following::default, KeptTrace::following);
     let wishes = Wishes { progress, following };
     let recorded = record_here(&target, args.block, options, Streams::Inherited, wishes);
-    let recording = match recorded {
+    let mut recording = match recorded {
         Ok(recording) => recording,
         Err(error) => return Ok(refuse(&error)),
     };
+    if let Some(trace) = &mut trace {
+        trace.name_pages(&mut recording.profile, args.pages);
+    }
     save(&recording, &path, args.force)?;
     if let Some(trace) = trace {
         trace.keep(&recording, &path)?;

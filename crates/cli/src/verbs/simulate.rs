@@ -1,11 +1,13 @@
 //! `threadtalk simulate`: what placements of threads and pages do on machines that need not be
 //! there.
 //!
-//! `source.rs` gets the accesses, `plans.rs` makes placements for them, `text.rs` (`code.rs`:
-//! by place in the code) and `json.rs` show what comes of them.
+//! `source.rs` gets the accesses, `plans.rs` makes placements for them, `text.rs` (`helped.rs`:
+//! by place in the code and by object), `json.rs` and `page.rs` show what comes of them.
 
-mod code;
+mod helped;
 mod json;
+mod page;
+mod planned;
 mod plans;
 mod source;
 mod text;
@@ -15,11 +17,12 @@ pub use verify::verify;
 
 use super::topo;
 use crate::choice::one_of;
-use crate::output::{self, Destination};
+use crate::output::{self, OUTPUT, Output};
 use crate::progress::Waiting;
 use crate::said::say;
 use crate::traces;
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
+use clap::ArgGroup;
 use placement::{DataPolicy, PolicyKind};
 use simulation::{Job, Machine, Options, Outcome, Usage, simulate};
 use std::ffi::OsString;
@@ -34,6 +37,7 @@ use topology::Topology;
 /// that takes.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[command(group(ArgGroup::new("file").args(["output", "html"])))]
 #[command(override_usage = "threadtalk simulate [OPTIONS] -- <CMD>...
        threadtalk simulate [OPTIONS] <TRACE>")]
 pub struct Args {
@@ -66,6 +70,10 @@ pub struct Args {
     /// Simulate only a part of the caches' sets, which stands for all, like 1/16
     #[arg(long, value_name = "PART", value_parser = one_in, hide_short_help = true)]
     sample_sets: Option<u64>,
+    /// Simulate each plan so many times, threads being interleaved in another way each time: times
+    /// and energies are then means, with intervals
+    #[arg(long, value_name = "TIMES", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000), hide_default_value = true)]
+    repeat: u32,
     /// Simulate without fetching lines ahead
     #[arg(long, hide_short_help = true)]
     no_prefetch: bool,
@@ -76,14 +84,29 @@ pub struct Args {
     /// 4GiB
     #[arg(long, value_name = "SIZE", default_value = "16GiB", value_parser = traces::size, conflicts_with = "trace", hide_short_help = true)]
     max_trace: u64,
-    #[command(flatten)]
-    destination: Destination,
+    /// Write a self-contained HTML page to this file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "csv"], help_heading = OUTPUT)]
+    html: Option<PathBuf>,
+    /// Print which thread has got how many cache lines from which other one's cache, as a matrix for
+    /// 'threadtalk place': of one machine and plan
+    #[arg(long, conflicts_with = "json", help_heading = OUTPUT, hide_short_help = true)]
+    csv: bool,
+    /// Print the result as JSON
+    #[arg(long, help_heading = OUTPUT)]
+    json: bool,
+    /// Write the result to this file instead of standard output
+    #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
+    output: Option<PathBuf>,
+    /// Replace the file if it exists
+    #[arg(long, requires = "file", help_heading = OUTPUT)]
+    force: bool,
 }
 
 const EXAMPLES: &str = "\
-Example:
+Examples:
   threadtalk simulate --on tests/machines/epyc-7763-nps4.synthetic --data first-touch \\
-    --data locality -- ./app 8";
+    --data locality -- ./app 8
+  threadtalk simulate app.tt --on tests/machines/epyc-7763-nps4.synthetic --html simulated.html";
 
 /// A machine, and how it was described.
 pub struct OnMachine {
@@ -113,6 +136,8 @@ pub struct Results {
     scenarios: Vec<Scenario>,
     end: simulation::TraceEnd,
     accesses: u64,
+    /// For each page its address, divided by the page size, and how many there were before it.
+    pages: Vec<(u64, u32)>,
     /// Sentences that hold for all.
     notes: Vec<String>,
 }
@@ -121,7 +146,10 @@ pub struct Results {
 pub fn run(args: Args) -> anyhow::Result<i32> {
     let machines = machines(&args.on)?;
     let wanted = plans::Wanted::new(&args.plan, &args.policy, &args.data)?;
-    let out = args.destination.open()?;
+    let out = match args.html.as_ref().or(args.output.as_ref()) {
+        Some(path) => Output::file(path, args.force)?,
+        None => Output::stdout(),
+    };
     let (mut source, code) = match &args.trace {
         Some(path) => (source::Source::open(path)?, 0),
         None => match source::record(&args.command, args.max_trace)? {
@@ -129,15 +157,38 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
             Err(code) => return Ok(code),
         },
     };
-    let options =
-        Options { prefetch: !args.no_prefetch, tlb: !args.no_tlb, sample_sets: args.sample_sets };
+    let options = Options {
+        prefetch: !args.no_prefetch,
+        tlb: !args.no_tlb,
+        sample_sets: args.sample_sets,
+        interleavings: args.repeat,
+    };
     let results = results(&mut source, machines, &wanted, options)?;
-    let text = match args.destination.json {
-        true => format!("{:#}\n", json::json(&results)),
-        false => text::text(&results),
+    let text = match (args.json, args.csv) {
+        (true, _) => format!("{:#}\n", json::json(&results)),
+        (_, true) => csv(&results)?,
+        _ if args.html.is_some() => report::simulation_page(&page::page(&results)),
+        _ => text::text(&results),
     };
     output::print(out, &text)?;
+    if let Some(path) = &args.html {
+        say(&format!("the result is in {}; open it in a browser", path.display()));
+    }
     Ok(code)
+}
+
+/// The matrix of transfers, a line for each thread that gave.
+fn csv(results: &Results) -> anyhow::Result<String> {
+    let [scenario] = &results.scenarios[..] else {
+        bail!(
+            "--csv prints one matrix, but there are {} plans; name one machine, and one plan or \
+             policy",
+            results.scenarios.len()
+        );
+    };
+    let matrix = &scenario.outcome.matrix;
+    let row = |row: &[u64]| row.iter().map(u64::to_string).collect::<Vec<_>>().join(",") + "\n";
+    Ok(matrix.to_dense().chunks(matrix.threads().max(1)).map(row).collect())
 }
 
 /// Simulates everything that is wanted on all machines.
@@ -152,10 +203,11 @@ fn results(
     let usage = Usage::of(source.stream()?, line_bytes)?;
     ensure!(usage.threads() > 0, "there is no access to simulate; the trace is empty");
     let end = source.end().clone();
-    let mut placed = Vec::new();
+    let (mut placed, mut said) = (Vec::new(), Vec::new());
     for (index, on) in machines.iter().enumerate() {
-        placed.extend(plans::place(wanted, index, on, &usage, &end)?);
+        placed.extend(plans::place(wanted, index, on, &usage, &end, &mut said)?);
     }
+    said.dedup();
     let jobs: Vec<Job<'_>> = placed
         .iter()
         .map(|placed| Job {
@@ -179,9 +231,12 @@ fn results(
     };
     let scenarios: Vec<Scenario> = placed.into_iter().zip(outcomes).map(scenario).collect();
     let mut notes = notes(&machines, &end, &facts);
+    notes.extend(said);
     notes.extend(sampled(&scenarios));
+    notes.extend(repeated(options));
     let accesses = usage.accesses.iter().sum();
-    Ok(Results { machines, scenarios, end, accesses, notes })
+    let pages = usage.lives().collect();
+    Ok(Results { machines, scenarios, end, accesses, pages, notes })
 }
 
 /// What a reader should know where only a part of the sets was simulated.
@@ -192,6 +247,17 @@ fn sampled(scenarios: &[Scenario]) -> Option<String> {
          95 %.",
         margins.classes, margins.of
     ))
+}
+
+/// What a reader should know where each plan was simulated several times.
+fn repeated(options: Options) -> Option<String> {
+    (options.interleavings > 1).then(|| {
+        format!(
+            "Times and energies are means of {} interleavings; '±' is half an interval at 95 %. \
+             Counts are those of the first one.",
+            options.interleavings
+        )
+    })
 }
 
 /// How often one is taken: 16 for `1/16`; errors are phrases.

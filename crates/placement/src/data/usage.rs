@@ -52,7 +52,7 @@ impl DataIdentity {
 }
 
 /// An object that pages belong to.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct DataObject {
     /// How another run recognises it.
     pub identity: DataIdentity,

@@ -16,7 +16,7 @@ use std::{io, mem};
 use types::ThreadId;
 use types::tally::{self, Meaning};
 use wire::detail::CHUNK_BYTES;
-use wire::session::{self, Calls, Header, Module, ThreadArea, ThreadPage, mode};
+use wire::session::{self, Calls, Header, Module, ThreadArea, ThreadPage, mode, pages};
 use wire::windows::leave;
 
 /// Bytes of the blocks with which the engine can count accesses by page.
@@ -54,6 +54,8 @@ pub struct SessionOptions {
     pub objects: bool,
     /// Count who accesses which page.
     pub pages: bool,
+    /// With a trace, find out what lies on each page, even if accesses are not counted by page.
+    pub name_pages: bool,
     /// Observe accesses in windows only, as this dial says; `None`: always.
     pub windows: Option<windows::Dial>,
     /// For tests: with windows, change the phase each time that so much has passed, whatever the
@@ -77,6 +79,7 @@ impl Default for SessionOptions {
             code_cache: true,
             objects: true,
             pages: false,
+            name_pages: false,
             windows: None,
             switch_us: 0,
         }
@@ -103,6 +106,12 @@ impl SessionOptions {
     /// Whether the engine counts accesses by page. (The reference does without its help.)
     pub fn counts_pages(&self) -> bool {
         self.pages && matches!(self.counted, Counted::Matrix | Counted::Detail)
+    }
+
+    /// Whether slow paths note what lies on pages, and nothing is counted by page.
+    pub fn names_pages(&self) -> bool {
+        let can = matches!(self.counted, Counted::Matrix | Counted::Detail);
+        can && self.name_pages && self.trace_sets > 0 && !self.pages
     }
 
     /// Refuses block sizes that the shadow memory cannot have.
@@ -220,7 +229,12 @@ impl Session {
             header.event_chunks.store(chunks(options.event_bytes), Relaxed);
             header.cell_chunks.store(chunks(options.cell_bytes), Relaxed);
             header.objects.store(u32::from(options.objects), Relaxed);
-            header.pages.store(u32::from(options.counts_pages()), Relaxed);
+            let known = match (options.counts_pages(), options.names_pages()) {
+                (true, _) => pages::COUNTED,
+                (_, true) => pages::NAMED,
+                _ => pages::NONE,
+            };
+            header.pages.store(known, Relaxed);
             header.follow.store(u32::from(options.follow), Relaxed);
             header.segments.store(1, Relaxed);
             header.max_segments.store(options.children.saturating_add(1), Relaxed);

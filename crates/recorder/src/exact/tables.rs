@@ -162,7 +162,7 @@ fn read_pages<'a>(
     ran: (u64, u64),
     timeline: &Timeline,
 ) -> Result<ByPage<'a>, RecorderError> {
-    if options.counts_pages() {
+    if options.counts_pages() || options.names_pages() {
         let PageUses { mut tally, blocks, lives } = page_uses::read(session, header)?;
         if let Some(history) = found.watched.histories.get(session.segment() as usize) {
             history.tell_apart(&mut tally, &lives, ran, |ns| timeline.at(ns));

@@ -6,6 +6,7 @@
 use crate::record::Recording;
 use crate::reference::{Filtered, Following, Tee};
 use crate::trace_names;
+use placement::DataUse;
 use reference::What;
 use simulation::{Access, TraceEnd, TraceWriter, TracedThread};
 use std::fs::File;
@@ -77,11 +78,15 @@ impl Trace {
         Following { only_tee: true, tee: Some(tee) }
     }
 
-    /// Completes the trace with what is known of the recording.
+    /// Completes the trace with what is known of the recording, and of what lies on pages.
     ///
     /// # Errors
     /// When not even the end can be written, or the recording cannot be read.
-    pub fn finish(mut self, recording: &Recording) -> io::Result<(File, TraceEnd)> {
+    pub fn finish(
+        mut self,
+        recording: &Recording,
+        pages: Option<&DataUse>,
+    ) -> io::Result<(File, TraceEnd)> {
         let profile = &recording.profile;
         let sites =
             trace_names::sites(&recording.processes, &self.sites).map_err(io::Error::other)?;
@@ -99,6 +104,9 @@ impl Trace {
             end.command = profile.meta.command.clone();
             end.threads = profile.threads.iter().map(traced_thread).collect();
             end.sites = sites;
+            if let Some(pages) = pages {
+                end.name_pages(pages);
+            }
         })?;
         Ok((file.into_inner().map_err(io::IntoInnerError::into_error)?, end))
     }

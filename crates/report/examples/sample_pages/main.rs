@@ -19,9 +19,11 @@
 //! | `sampled4.html` | the pairs of `pairs4`, sampled by a clock |
 //! | `few4.html` | the same with a single hit |
 //! | `pages16.html` | 16 threads on 88,064 pages of 20,003 objects, on 2 NUMA nodes |
+//! | `simulated.html` | three plans, simulated on a ring of 4 NUMA nodes |
 
 mod memory;
 mod shared;
+mod simulated;
 
 use profile::{
     Basis, CommRow, Counted, Detector, Mode, Note, ProcessRow, Profile, Sampled, Sampling,
@@ -66,6 +68,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("silent3", 3, vec![], ""),
     ];
     let folder = Path::new(&folder);
+    std::fs::write(folder.join("simulated.html"), simulated::page())?;
     for (name, threads, cells, machine) in pages {
         write(folder, name, &profile(name, threads, &cells, machine)?)?;
     }

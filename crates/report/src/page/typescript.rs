@@ -3,7 +3,7 @@
 //! The test compares them with `web/src/model/page-data.ts`. `make page-types` runs the same test
 //! with `THREADTALK_WRITE_PAGE_TYPES` set, which writes that file.
 
-use super::PageData;
+use super::{PageData, SimulationPage};
 use analysis::MatrixKind;
 use std::collections::BTreeMap;
 use ts_rs::{Config, TS, TypeVisitor};
@@ -81,6 +81,7 @@ fn generated() -> String {
     let config = Config::new().with_large_int("number");
     let mut declarations = Declarations { config, found: BTreeMap::new() };
     declarations.visit::<PageData<'static>>();
+    declarations.visit::<SimulationPage>();
     let mut found = declarations.found;
     let talk = [MatrixKind::Transfers, MatrixKind::Undirected].map(MatrixKind::name);
     let unions = [

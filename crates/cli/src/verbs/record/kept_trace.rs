@@ -3,6 +3,8 @@
 use crate::said::say;
 use crate::traces::IN_PROFILE;
 use anyhow::Context;
+use placement::DataUse;
+use profile::{PageTables, Profile};
 use recorder::record::Recording;
 use recorder::reference::Following;
 use recorder::trace::Trace;
@@ -14,6 +16,8 @@ use types::numbers::grouped;
 pub struct KeptTrace {
     trace: Trace,
     file: NamedTempFile,
+    /// What lies on pages.
+    named: Option<DataUse>,
 }
 
 impl KeptTrace {
@@ -24,7 +28,7 @@ impl KeptTrace {
         let file = NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).with_context(cannot)?;
         let writes = file.reopen().with_context(cannot)?;
         let trace = Trace::new(writes, max_bytes).with_context(cannot)?;
-        Ok(Self { trace, file })
+        Ok(Self { trace, file, named: None })
     }
 
     /// What the recording has to do.
@@ -32,11 +36,20 @@ impl KeptTrace {
         self.trace.following()
     }
 
+    /// Takes along what lies on pages. If accesses were not `counted` by page, the profile says
+    /// nothing of pages.
+    pub fn name_pages(&mut self, profile: &mut Profile, counted: bool) {
+        self.named = report::data_use(profile);
+        if !counted {
+            profile.pages = PageTables::default();
+        }
+    }
+
     /// Completes the trace and puts it into the profile.
     pub fn keep(self, recording: &Recording, path: &Path) -> anyhow::Result<()> {
         let to = path.join(IN_PROFILE);
         let cannot = || format!("cannot write {}", to.display());
-        let (_, end) = self.trace.finish(recording).with_context(cannot)?;
+        let (_, end) = self.trace.finish(recording, self.named.as_ref()).with_context(cannot)?;
         self.file.persist(&to).with_context(cannot)?;
         let accesses = grouped(end.accesses);
         say(&format!(

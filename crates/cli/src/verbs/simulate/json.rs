@@ -1,8 +1,8 @@
 //! The result as JSON. Counts are of cache lines, times in ns, energies in J.
 
-use super::{OnMachine, Results, Scenario};
+use super::{OnMachine, Results, Scenario, helped};
 use serde_json::{Map, Value, json};
-use simulation::{Counts, Load, Margins};
+use simulation::{Counts, Fetched, Interval, Load, Margins};
 
 /// Version of the format; a changed meaning raises it.
 const SIMULATION_VERSION: u32 = 1;
@@ -75,10 +75,10 @@ fn scenario(results: &Results, scenario: &Scenario, on: &OnMachine) -> Value {
         .sites
         .iter()
         .map(|(site, of)| {
-            json!({
-                "site": site, "name": results.end.site(*site), "transfers": of.transfers,
-                "local": of.local, "remote": of.remote, "latency_ns": of.latency_ns,
-            })
+            let mut value = fetched(of);
+            value["site"] = json!(site);
+            value["name"] = json!(results.end.site(*site));
+            value
         })
         .collect();
     let nodes = &on.machine.nodes;
@@ -97,6 +97,9 @@ fn scenario(results: &Results, scenario: &Scenario, on: &OnMachine) -> Value {
         "machine": scenario.machine,
         "threads_by": scenario.threads,
         "data_by": scenario.data,
+        "interleavings": outcome.spread.map(|spread| spread.interleavings),
+        "time_ns": outcome.spread.map(|spread| interval(spread.time_ns)),
+        "energy_joules_interval": outcome.spread.map(|spread| interval(spread.joules)),
         "predicted_ns": scenario.predicted_ns,
         "total": counts(&outcome.total, on),
         "margins": outcome.margins.as_ref().map(|of| margins(of, on)),
@@ -112,6 +115,30 @@ fn scenario(results: &Results, scenario: &Scenario, on: &OnMachine) -> Value {
         "transfers_between_threads": outcome.matrix.to_dense(),
         "threads": threads,
         "sites": sites,
+        "objects": objects(results, scenario),
+    })
+}
+
+/// A mean, with half the width of its interval at 95 %.
+fn interval(of: Interval) -> Value {
+    json!({ "mean": of.mean, "half": of.half })
+}
+
+/// What was fetched of each object that has a name.
+fn objects(results: &Results, scenario: &Scenario) -> Vec<Value> {
+    let by_object = helped::by_object(results, &[scenario]);
+    let object = |(name, fetched): &(String, Vec<Fetched>)| {
+        let mut value = self::fetched(&fetched[0]);
+        value["name"] = json!(name);
+        value
+    };
+    by_object.iter().map(object).collect()
+}
+
+fn fetched(of: &Fetched) -> Value {
+    json!({
+        "transfers": of.transfers, "local": of.local, "remote": of.remote,
+        "latency_ns": of.latency_ns,
     })
 }
 

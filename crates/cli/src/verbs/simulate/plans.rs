@@ -1,11 +1,10 @@
 //! Placements for the threads and pages of a stream: by policy, or from plan files.
 
-use super::OnMachine;
+use super::{OnMachine, Scenario, planned};
 use anyhow::{Context, bail, ensure};
 use placement::{
     DataPolicy, PageUse, Plan, PlanIdentity, PolicyKind, Request, Tasks, place as place_threads,
 };
-use rustc_hash::FxHashMap;
 use simulation::{Pages, Rule, TraceEnd, TracedThread, Usage};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use topology::{CostModel, Costs, DataNodes};
 pub struct Wanted {
     plans: Vec<(String, Plan)>,
     policies: Vec<PolicyKind>,
+    /// None: pages lie where plans say, or else where they are first touched.
     data: Vec<DataPolicy>,
 }
 
@@ -55,17 +55,11 @@ impl Wanted {
                 plan.apps.is_empty(),
                 "the plan '{name}' is for several applications; name one for a single program"
             );
-            ensure!(
-                plan.data.as_ref().is_none_or(|data| data.stays()),
-                "the plan '{name}' places data, too, which cannot be simulated yet; make one for \
-                 threads alone, and choose --data"
-            );
         }
         let mut policies = policies.to_vec();
         if policies.is_empty() && plans.is_empty() {
             policies = vec![PolicyKind::Scatter, PolicyKind::Locality];
         }
-        let data = if data.is_empty() { &[DataPolicy::FirstTouch] } else { data };
         Ok(Self { plans, policies, data: data.to_vec() })
     }
 }
@@ -74,7 +68,7 @@ impl Wanted {
     /// A plan beside policies, pages at first touch.
     pub fn beside(name: &str, plan: Plan, policies: &[PolicyKind]) -> Self {
         let plans = vec![(name.into(), plan)];
-        Self { plans, policies: policies.to_vec(), data: vec![DataPolicy::FirstTouch] }
+        Self { plans, policies: policies.to_vec(), data: Vec::new() }
     }
 }
 
@@ -92,17 +86,27 @@ pub fn predicted(on: &OnMachine, usage: &Usage, pus: &[usize]) -> f64 {
     pairs.map(cost).sum()
 }
 
-/// All that is wanted on one machine, for a stream.
+/// All that is wanted on one machine, for a stream; `said` gains what a reader should know.
 pub fn place(
     wanted: &Wanted,
     index: usize,
     on: &OnMachine,
     usage: &Usage,
     end: &TraceEnd,
+    said: &mut Vec<String>,
 ) -> anyhow::Result<Vec<Placed>> {
-    let mut threads: Vec<(String, Vec<usize>)> = Vec::new();
+    let mut placed = Vec::new();
+    let mut threads: Vec<(String, Vec<usize>, bool)> = Vec::new();
     for (name, plan) in &wanted.plans {
-        threads.push((name.clone(), by_plan(name, plan, on, usage, end)?));
+        let pus = by_plan(name, plan, on, usage, end)?;
+        let data = plan.data.as_ref().filter(|data| !data.stays());
+        if let Some(data) = data {
+            let (pages, note) = planned::pages((name, data), on, usage, end)?;
+            said.push(note);
+            let (threads, data, pus) = (name.clone(), "as planned".into(), pus.clone());
+            placed.push(Placed { machine: index, threads, data, pus, pages });
+        }
+        threads.push((name.clone(), pus, data.is_some()));
     }
     let costs = Costs::new(&CostModel::Latency, &on.topology)?;
     let work: Vec<u64> = (usage.accesses.iter().enumerate())
@@ -119,12 +123,13 @@ pub fn place(
         let pus = pus
             .collect::<Option<Vec<usize>>>()
             .context("a policy used a PU that may not be used")?;
-        threads.push((policy.name().into(), pus));
+        threads.push((policy.name().into(), pus, false));
     }
     let nodes = DataNodes::new(&on.topology, &costs);
-    let mut placed = Vec::new();
-    for (name, pus) in threads {
-        for &data in &wanted.data {
+    for (name, pus, has_data) in threads {
+        let usual = if has_data { &[][..] } else { &[DataPolicy::FirstTouch] };
+        let data = if wanted.data.is_empty() { usual } else { &wanted.data };
+        for &data in data {
             let pages = pages(data, on, &nodes, usage, &pus)?;
             let (threads, data, pus) = (name.clone(), data.name().to_string(), pus.clone());
             placed.push(Placed { machine: index, threads, data, pus, pages });
@@ -152,7 +157,7 @@ fn pages(
     let list = usage.pages();
     let by_thread = PageUse::by_thread(nodes.len(), &thread_node, &list)?;
     let node = data.map(&by_thread, nodes, 0);
-    let planned: FxHashMap<u64, u16> = list.iter().map(|page| page.number).zip(node).collect();
+    let planned = node.into_iter().map(Some).collect();
     Ok(Pages::planned(Arc::new(planned), Rule::FirstTouch))
 }
 
@@ -208,6 +213,17 @@ fn is_same(identity: &PlanIdentity, traced: &TracedThread) -> bool {
     identity.start_routine == traced.start_routine
         && identity.parent == traced.parent
         && identity.ordinal == traced.ordinal
+}
+
+/// What plans are called in the heads of columns; the policy for pages is only named where it
+/// differs.
+pub fn short_names(scenarios: &[&Scenario]) -> Vec<String> {
+    let same_data = scenarios.windows(2).all(|two| two[0].data == two[1].data);
+    let name = |scenario: &&Scenario| {
+        let threads = short_name(&scenario.threads);
+        if same_data { threads } else { format!("{threads}, {}", scenario.data) }
+    };
+    scenarios.iter().map(name).collect()
 }
 
 /// The plan's file, for people.

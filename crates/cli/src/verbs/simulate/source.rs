@@ -82,7 +82,7 @@ pub fn record(command: &[OsString], max_bytes: u64) -> anyhow::Result<Result<(So
         counted: Counted::Matrix,
         trace_sets: FILTER_SETS,
         follow: false,
-        objects: false,
+        name_pages: true,
         ..SessionOptions::default()
     };
     let wishes = Wishes { following: trace.following(), ..Wishes::default() };
@@ -91,7 +91,8 @@ pub fn record(command: &[OsString], max_bytes: u64) -> anyhow::Result<Result<(So
         Ok(recording) => recording,
         Err(error) => return Ok(Err(refuse(&error))),
     };
-    let (file, _) = trace.finish(&recording).context(KEEP)?;
+    let named = report::data_use(&recording.profile);
+    let (file, _) = trace.finish(&recording, named.as_ref()).context(KEEP)?;
     let code = recording.ended.ending.shell_code();
     if code != 0 {
         say(&format!("the program {}", recording.ended.ending.in_words()));

@@ -1,8 +1,8 @@
 //! What people read: a table for each machine, one row for each plan.
 
-use super::{OnMachine, Results, Scenario, code};
+use super::{OnMachine, Results, Scenario, helped};
 use crate::said::several;
-use simulation::Margins;
+use simulation::{Margins, Outcome};
 use std::fmt::Write as _;
 use types::numbers::{duration, fine_percent, grouped, short};
 
@@ -19,7 +19,7 @@ pub fn text(results: &Results) -> String {
     for (index, on) in results.machines.iter().enumerate() {
         let of: Vec<&Scenario> = results.scenarios.iter().filter(|s| s.machine == index).collect();
         machine(&mut out, on, &of);
-        code::table(&mut out, &results.end, &of);
+        helped::tables(&mut out, results, &of);
     }
     for note in &results.notes {
         let _ = write!(out, "\nnote: {note}");
@@ -50,14 +50,12 @@ fn machine(out: &mut String, on: &OnMachine, scenarios: &[&Scenario]) {
             let half = margins.map(|margins| fine_percent(margin(margins) / touched));
             half.map_or(share.clone(), |half| format!("{share} ± {half}"))
         };
-        let time = duration(total.time_ns / 1e9);
-        let half = margins.map(|margins| fine_percent(margins.time_ns / total.time_ns.max(1.0)));
         let mut row = vec![
             super::plans::short_name(&scenario.threads),
             scenario.data.clone(),
             duration(scenario.predicted_ns / 1e9),
-            half.map_or(time.clone(), |half| format!("{time} ± {half}")),
-            joules(scenario.outcome.energy.total()),
+            time(&scenario.outcome),
+            energy(&scenario.outcome),
         ];
         row.extend((1..=levels).map(usize::from).map(|l| share(total.hits[l], &|m| m.hits[l])));
         row.push(share(total.transferred(), &|m| m.transfers));
@@ -131,6 +129,33 @@ pub fn table(out: &mut String, head: &[String], rows: &[Vec<String>], left: usiz
         });
         let line = cells.collect::<Vec<_>>().join("  ");
         let _ = writeln!(out, "  {}", line.trim_end());
+    }
+}
+
+/// With its interval, where there is one: from several interleavings, from a part of the sets, or
+/// from both, which have nothing to do with each other.
+fn time(outcome: &Outcome) -> String {
+    let single = outcome.total.time_ns;
+    let mean = outcome.spread.map_or(single, |spread| spread.time_ns.mean);
+    let halves = [
+        outcome.spread.map(|spread| spread.time_ns.half),
+        outcome.margins.as_ref().map(|margins| margins.time_ns),
+    ];
+    let time = duration(mean / 1e9);
+    if halves == [None, None] {
+        return time;
+    }
+    let half = halves.iter().flatten().map(|half| half * half).sum::<f64>().sqrt();
+    format!("{time} ± {}", fine_percent(half / mean.max(1.0)))
+}
+
+fn energy(outcome: &Outcome) -> String {
+    match outcome.spread {
+        Some(spread) => {
+            let part = spread.joules.half / spread.joules.mean.max(f64::MIN_POSITIVE);
+            format!("{} ± {}", joules(spread.joules.mean), fine_percent(part))
+        }
+        None => joules(outcome.energy.total()),
     }
 }
 

@@ -22,12 +22,8 @@ const BESIDE: &[PolicyKind] = &[
 pub fn verify(input: &Path, topology: Topology, name: &str, plan: Plan) -> anyhow::Result<String> {
     let machine = Machine::new(&topology, name)?;
     let mut source = Source::open(input)?;
-    let has_data = plan.data.as_ref().is_some_and(|data| !data.stays());
-    let wanted = Wanted::beside("this plan", Plan { data: None, ..plan }, BESIDE);
+    let wanted = Wanted::beside("this plan", plan, BESIDE);
     let machines = vec![OnMachine { topology, machine }];
-    let mut results = results(&mut source, machines, &wanted, Options::default())?;
-    if has_data {
-        results.notes.push("Only where the plan puts threads is simulated, not its data.".into());
-    }
+    let results = results(&mut source, machines, &wanted, Options::default())?;
     Ok(text::text(&results))
 }

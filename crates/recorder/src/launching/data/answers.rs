@@ -1,7 +1,7 @@
 //! Answers the library's questions while the program runs: which site a chain of calls means, where
 //! static data lies.
 
-use super::naming::{Fit, Naming};
+use super::naming::Naming;
 use super::outcome::Sight;
 use super::statics::{self, Found};
 use super::{DataMemory, Parts};
@@ -11,6 +11,7 @@ use crate::places::Places;
 use crate::sampled::files::Files;
 use crate::session::RawModule;
 use perf::Mapping;
+use placement::Fit;
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::sync::atomic::AtomicU32;

@@ -1,28 +1,16 @@
 //! Which site of a plan a chain of calls means in this run, and in this build of the program.
 //!
-//! A chain is put into words exactly as a recording does it. Best is the site whose words and code
-//! offset are the same (same build), then one whose words are (same source), then one whose
-//! functions are (source that has moved). A site is given to one chain only: places that look the
-//! same are told apart by the order in which they appear, as in the recording.
+//! A chain is put into words exactly as a recording does it; how well sites fit it,
+//! `placement::DataIdentity` says. A site is given to one chain only: places that look the same are
+//! told apart by the order in which they appear, as in the recording.
 
 use super::tables::PlannedSite;
 use crate::frames::Allocation;
 use crate::frames::file_name;
-use placement::DataIdentity;
+use placement::{DataIdentity, Fit};
 use profile::SiteRow;
 use std::collections::HashSet;
 use wire::data::caller;
-
-/// How well a site fits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Fit {
-    /// The functions are the same.
-    Functions,
-    /// So are files and lines.
-    Words,
-    /// So is the code.
-    Code,
-}
 
 /// Sites, and those that chains have been given.
 pub struct Naming<'a> {
@@ -60,9 +48,10 @@ impl<'a> Naming<'a> {
 
     /// The site of a chain that allocates blocks of so many digits.
     pub fn site(&mut self, found: &Allocation, digits: u32) -> Option<usize> {
+        let found = identity(found);
         let fitting = |(number, planned): (usize, &PlannedSite)| {
             let free = planned.digits == digits && !self.given.contains(&number);
-            free.then(|| fit(&planned.identity, found)).flatten().map(|fit| (fit, number))
+            free.then(|| planned.identity.fit(&found)).flatten().map(|fit| (fit, number))
         };
         let all = self.sites.iter().enumerate().filter_map(fitting);
         // The first of those that fit best.
@@ -81,32 +70,19 @@ fn code(site: &SiteRow) -> String {
     }
 }
 
-/// How well a chain of calls fits an identity.
-fn fit(planned: &DataIdentity, found: &Allocation) -> Option<Fit> {
+/// A chain of calls as it stands in plans.
+fn identity(found: &Allocation) -> DataIdentity {
     let site = &found.site;
-    let words = planned.name == found.name
-        && planned.callers == found.callers
-        && (&planned.function, &planned.file, planned.line)
-            == (&site.function, &site.file, site.line);
-    let same_code = planned.code == code(site);
-    if words && same_code {
-        return Some(Fit::Code);
+    DataIdentity {
+        region: "heap".into(),
+        name: found.name.clone(),
+        function: site.function.clone(),
+        file: site.file.clone(),
+        line: site.line,
+        code: code(site),
+        callers: found.callers.clone(),
+        thread: None,
     }
-    // Without debugging information, the words hold offsets.
-    if words && !site.file.is_empty() {
-        return Some(Fit::Words);
-    }
-    let own = function(planned.name.strip_prefix("in ")?);
-    let is_known = !own.is_empty() && !planned.function.is_empty();
-    let functions = planned.function == site.function
-        && found.name.strip_prefix("in ").map(function) == Some(own)
-        && planned.callers.split("; ").map(function).eq(found.callers.split("; ").map(function));
-    (is_known && functions).then_some(Fit::Functions)
-}
-
-/// `f` of `f at a.c:7`.
-fn function(step: &str) -> &str {
-    step.rsplit_once(" at ").map_or(step, |(function, _)| function)
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! What became of a plan's data: for each object, where its pages are.
 
 use super::kernel::{INTERLEAVE, Policy};
-use super::naming::Fit;
 use super::tables::Tables;
 use super::{DataMemory, Parts};
 use crate::child::{Ended, Ending};
 use crate::error::RecorderError;
 use binding::{PageStatus, where_pages_are};
-use placement::DataIdentity;
+use placement::{DataIdentity, Fit};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};

@@ -2,7 +2,7 @@
 //! the ranges of both.
 
 use super::kernel::{Abilities, Policy};
-use placement::{DataIdentity, PlanData, PlanObject};
+use placement::{DataIdentity, PlanData, PlanObject, digits};
 use std::collections::HashMap;
 use wire::data::NONE;
 
@@ -65,7 +65,7 @@ impl Tables {
                         None => sites.push(vec![number]),
                     }
                 }
-                "static" if !is_symbol(&object.identity.name) => tables.left_out.push((
+                "static" if !object.identity.is_symbol() => tables.left_out.push((
                     number,
                     "it has no symbol, so another build would have something else there",
                 )),
@@ -127,16 +127,6 @@ impl Tables {
         self.entries.push(PlannedEntry { object, ordinal, first, count, layout });
         self.entries.len() as u32 - 1
     }
-}
-
-/// Whether static data is known by a symbol, not by its section or file only.
-fn is_symbol(name: &str) -> bool {
-    !name.is_empty() && !name.starts_with('.') && !name.starts_with("data (")
-}
-
-/// Binary digits of a size.
-pub fn digits(bytes: u64) -> u32 {
-    u64::BITS - (bytes | 1).leading_zeros()
 }
 
 /// Identities with the same key are the same place.
