@@ -3,9 +3,9 @@
 //! The page's looks and behaviour are built in `web/` into a single file that is embedded here;
 //! this module puts the data of one profile into it: the findings, matrices and activity by time
 //! (`page/time.rs`) the events of the hot lines (`page/hot.rs`) and the pages of memory
-//! (`page/map.rs`), all bounded; or what simulated placements came to (`page/simulated.rs`). Neighbours:
-//! `web/src/model/data.ts` decodes what [`PageData`] encodes; its TypeScript types are generated
-//! from it (`page/typescript.rs`).
+//! (`page/map.rs`), all bounded; or what simulated placements came to (`page/simulated.rs`).
+//! Neighbours: `web/src/model/data.ts` decodes what [`PageData`] encodes; its TypeScript types are
+//! generated from it (`page/typescript.rs`).
 
 mod hot;
 mod map;

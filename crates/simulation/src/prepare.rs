@@ -253,12 +253,8 @@ impl Preparation {
         let page_number = bytes.0 >> PAGE_SHIFT;
         let index = self.page_of(t, page_number);
         let at = (line & ((1 << (PAGE_SHIFT - self.line_shift)) - 1)) as usize;
+        self.number(index, page_number, batch);
         let page = &mut self.pages[index as usize];
-        if page.number == NEW {
-            page.number = self.accessed;
-            self.accessed += 1;
-            batch.pages.push(page_number);
-        }
         let state = &mut page.lines[at];
         self.accesses[t as usize] += u64::from(begins);
         let holder = state.hand_over(access, writes);
@@ -311,6 +307,16 @@ impl Preparation {
         let quiet = std::mem::take(&mut thread.quiet);
         let (thread, site, page) = (t, access.site, page.number);
         batch.steps.push(Step { line, thread, site, quiet, kind, after, writer, page });
+    }
+
+    /// A page that is accessed for the first time since it was new gets its number.
+    fn number(&mut self, index: u32, address: u64, batch: &mut Batch) {
+        let page = &mut self.pages[index as usize];
+        if page.number == NEW {
+            page.number = self.accessed;
+            self.accessed += 1;
+            batch.pages.push(address);
+        }
     }
 
     /// Where what is kept of a page is.

@@ -6,7 +6,6 @@
 //! simulations of multi-threaded workloads, HPCA 2003, section 4). Neighbours: `run.rs` repeats,
 //! `system.rs` adds the times.
 
-use crate::run::Outcome;
 use crate::sets::{mix, student};
 
 /// Most that is added or taken away, ns: from 0 to 4 ns in that paper, whose mean is none here.
@@ -64,18 +63,12 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of a plan's interleavings; `None` for a single one.
-    pub fn of(outcomes: &[Outcome]) -> Option<Self> {
-        if outcomes.len() < 2 {
-            return None;
-        }
-        let of = |value: fn(&Outcome) -> f64| {
-            Interval::of(&outcomes.iter().map(value).collect::<Vec<_>>())
-        };
-        Some(Self {
-            interleavings: outcomes.len() as u32,
-            time_ns: of(|outcome| outcome.total.time_ns),
-            joules: of(|outcome| outcome.energy.total()),
+    /// Of times (ns) and energies (J) of a plan's interleavings; `None` for a single one.
+    pub fn of(times: &[f64], energies: &[f64]) -> Option<Self> {
+        (times.len() > 1).then(|| Self {
+            interleavings: times.len() as u32,
+            time_ns: Interval::of(times),
+            joules: Interval::of(energies),
         })
     }
 }

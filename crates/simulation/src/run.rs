@@ -159,10 +159,11 @@ pub fn simulate(
         // In the order in which the runs were dealt out.
         let outcomes = (0..runs.len()).map(|k| done[k % workers].next().expect("one for each run"));
         let outcomes: Vec<Outcome> = outcomes.collect();
-        let of_job = |outcomes: &[Outcome]| Outcome {
-            waiting: waiting.clone(),
-            spread: Spread::of(outcomes),
-            ..outcomes[0].clone()
+        let of_job = |outcomes: &[Outcome]| {
+            let of = |value: fn(&Outcome) -> f64| outcomes.iter().map(value).collect::<Vec<_>>();
+            let times = of(|outcome| outcome.total.time_ns);
+            let spread = Spread::of(&times, &of(|outcome| outcome.energy.total()));
+            Outcome { waiting: waiting.clone(), spread, ..outcomes[0].clone() }
         };
         Ok(outcomes.chunks(repeats as usize).map(of_job).collect())
     })

@@ -184,7 +184,7 @@ const ROWS = 15
 function latencies(title: string, kind: string, plans: SimulatedPlan[], rows: SimulatedLatency[]): HTMLElement {
   const section = card(title, `simulated-${kind}`)
   const text =
-    'Latency of lines from other caches and from memory. Lines overlap, so this is more than the time they cost.'
+    'Latency of what came from other caches and from memory. It overlaps, so this is more than the time it cost.'
   section.append(el('p', { class: 'note' }, text))
   const row = ({ name, ns }: SimulatedLatency): HTMLElement => {
     const best = Math.min(...ns)

@@ -2,8 +2,8 @@
 //! (`make bench-simulate`).
 //!
 //! Three tables: communication by blocks against real transfers (`accurate.rs`), predicted cost
-//! against simulated time (`ranks.rs`), CPU time against native runs (`speed.rs`). Kernels are those
-//! of `benches/kernels/suites/` after NAS.
+//! against simulated time (`ranks.rs`), CPU time against native runs (`speed.rs`). Kernels are
+//! those of `benches/kernels/suites/` after NAS.
 
 mod accurate;
 mod ranks;

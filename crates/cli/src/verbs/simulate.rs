@@ -70,8 +70,8 @@ pub struct Args {
     /// Simulate only a part of the caches' sets, which stands for all, like 1/16
     #[arg(long, value_name = "PART", value_parser = one_in, hide_short_help = true)]
     sample_sets: Option<u64>,
-    /// Simulate each plan so many times, threads being interleaved in another way each time: times
-    /// and energies are then means, with intervals
+    /// Simulate each plan that many times, threads being interleaved in another way each time:
+    /// times and energies are then means, with intervals
     #[arg(long, value_name = "TIMES", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000), hide_default_value = true)]
     repeat: u32,
     /// Simulate without fetching lines ahead
@@ -87,8 +87,8 @@ pub struct Args {
     /// Write a self-contained HTML page to this file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "csv"], help_heading = OUTPUT)]
     html: Option<PathBuf>,
-    /// Print which thread has got how many cache lines from which other one's cache, as a matrix for
-    /// 'threadtalk place': of one machine and plan
+    /// Print which thread has got how many cache lines from which other one's cache, as a matrix
+    /// for 'threadtalk place': of one machine and plan
     #[arg(long, conflicts_with = "json", help_heading = OUTPUT, hide_short_help = true)]
     csv: bool,
     /// Print the result as JSON

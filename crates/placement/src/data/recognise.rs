@@ -215,10 +215,13 @@ fn is_same_thread(a: &DataIdentity, b: &DataIdentity) -> bool {
     a.is_on_stack() && b.is_on_stack() && thread(a).is_some() && thread(a) == thread(b)
 }
 
+/// Bytes that go to the same place, by its words, and the first range of them.
+type Bytes<'p> = BTreeMap<String, (u64, &'p PlanRange)>;
+
 /// Where most of each thread's stack is planned to be: how deep stacks get differs from run to run,
 /// so offsets do not carry over.
 fn stacks(plan: &PlanData) -> Vec<(&DataIdentity, &PlanRange)> {
-    let mut of_threads: Vec<(&DataIdentity, BTreeMap<String, (u64, &PlanRange)>)> = Vec::new();
+    let mut of_threads: Vec<(&DataIdentity, Bytes<'_>)> = Vec::new();
     for object in plan.objects.iter().filter(|object| object.identity.is_on_stack()) {
         let of = &object.identity;
         let known = of_threads.iter().position(|(known, _)| is_same_thread(known, of));

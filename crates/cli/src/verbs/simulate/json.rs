@@ -71,16 +71,6 @@ fn scenario(results: &Results, scenario: &Scenario, on: &OnMachine) -> Value {
             value
         })
         .collect();
-    let sites: Vec<Value> = outcome
-        .sites
-        .iter()
-        .map(|(site, of)| {
-            let mut value = fetched(of);
-            value["site"] = json!(site);
-            value["name"] = json!(results.end.site(*site));
-            value
-        })
-        .collect();
     let nodes = &on.machine.nodes;
     let links: Vec<Value> = outcome
         .links
@@ -114,7 +104,7 @@ fn scenario(results: &Results, scenario: &Scenario, on: &OnMachine) -> Value {
         },
         "transfers_between_threads": outcome.matrix.to_dense(),
         "threads": threads,
-        "sites": sites,
+        "sites": sites(results, scenario),
         "objects": objects(results, scenario),
     })
 }
@@ -122,6 +112,17 @@ fn scenario(results: &Results, scenario: &Scenario, on: &OnMachine) -> Value {
 /// A mean, with half the width of its interval at 95 %.
 fn interval(of: Interval) -> Value {
     json!({ "mean": of.mean, "half": of.half })
+}
+
+/// What was fetched at each code site.
+fn sites(results: &Results, scenario: &Scenario) -> Vec<Value> {
+    let site = |(site, of): (&u32, &Fetched)| {
+        let mut value = fetched(of);
+        value["site"] = json!(site);
+        value["name"] = json!(results.end.site(*site));
+        value
+    };
+    scenario.outcome.sites.iter().map(site).collect()
 }
 
 /// What was fetched of each object that has a name.
