@@ -5,6 +5,8 @@
 //! against simulated time (`ranks.rs`), CPU time against native runs (`speed.rs`). Kernels are
 //! those of `benches/kernels/suites/` after NAS.
 
+#![allow(clippy::missing_errors_doc, reason = "used only here: no library for others")]
+
 mod accurate;
 mod ranks;
 mod speed;
