@@ -30,7 +30,7 @@ export function simulation(page: SimulationPage, tools: HTMLElement): HTMLElemen
 
 function title({ accesses, threads, machines }: SimulationPage): string {
   const on = machines.length === 1 ? 'one machine' : `${machines.length} machines`
-  return `${grouped(accesses)} accesses of ${threads} threads, simulated on ${on}`
+  return `${grouped(accesses)} accesses of ${threads} ${threads === 1 ? 'thread' : 'threads'}, simulated on ${on}`
 }
 
 function machine(of: SimulatedMachine): HTMLElement[] {
