@@ -138,8 +138,8 @@ fn by_groups(
     Ok(PlanPhases { one: 0.0, cost, moving, switches: order.len() - 1, phases })
 }
 
-/// What moving a thread costs, in the unit of `costs`: the kernel's work, and its private cache
-/// from as far as it gets.
+/// What moving a thread costs, in the unit of `costs`: the kernel's work, and filling its private
+/// cache again from the farthest level.
 fn price_of_moving(topology: &Topology, costs: &Costs) -> f64 {
     let nodes = DataNodes::new(topology, costs);
     let known = topology.objects.iter().filter(|object| object.kind == ObjectKind::Cache(2));

@@ -134,7 +134,7 @@ fn sites(profile: &Profile, times: &[(u64, u64)]) -> Vec<(PlanMark, bool, Vec<Vi
     found.into_iter().filter_map(marked).collect()
 }
 
-/// Adds a row to the phase in which its middle is.
+/// Adds a row to the phase that contains its middle.
 fn note(row: &FlowRow, times: &[(u64, u64)], visits: &mut [Visits]) {
     let middle = row.start_ns / 2 + row.end_ns / 2;
     let last = times.len() - 1;

@@ -215,7 +215,7 @@ impl Sets {
     }
 }
 
-/// Student's t for a two-sided interval at 95 %, with so many degrees of freedom, at least 1.
+/// Student's t for a two-sided interval at 95 %; `degrees` of freedom are at least 1.
 pub fn student(degrees: usize) -> f64 {
     STUDENT.get(degrees - 1).copied().unwrap_or(NORMAL)
 }
