@@ -10,12 +10,14 @@ mod advice;
 mod code;
 mod cost;
 mod group;
+mod latent;
 mod memory;
 mod synchronization;
 mod words;
 
 pub use cost::Cost;
 pub(crate) use cost::share_words;
+pub use latent::{Elsewhere, LatentSharing};
 pub use synchronization::Sync;
 pub(crate) use words::{thread_list, union};
 
@@ -147,6 +149,8 @@ pub(crate) struct Causes {
     /// Share of all RAW and WAW events that is synchronisation, 0 to 1; `None` where code is not
     /// known.
     pub synchronization: Option<f64>,
+    /// False sharing that would appear elsewhere.
+    pub latent: Vec<LatentSharing>,
 }
 
 impl Cause {
@@ -206,7 +210,8 @@ pub(crate) fn causes(profile: &Profile, placement: Option<&Placement>) -> Causes
     for (index, cause) in list.iter_mut().enumerate() {
         cause.id = format!("c{}", index + 1);
     }
-    Causes { list, synchronization: Some(synchronization) }
+    let latent = latent::found(profile, &telling.memory, &telling.costs);
+    Causes { list, synchronization: Some(synchronization), latent }
 }
 
 /// Makes findings of groups.

@@ -51,7 +51,7 @@ mod verdict;
 mod samples;
 
 pub use at_once::{AtOnce, ran_apart};
-pub use causes::{Cause, CauseKind, Cost, Side, Sync};
+pub use causes::{Cause, CauseKind, Cost, Elsewhere, LatentSharing, Side, Sync};
 pub use changes::{ChangedObject, Changes};
 pub use code::{Code, Flow};
 pub use compare::{CompareError, Setting, compare};

@@ -63,6 +63,7 @@ fn write(
         memory::write_memory(out, style, memory)?;
     }
     causes::write_others(out, style, findings)?;
+    causes::write_latent(out, style, findings)?;
     if let Some(objects) = &findings.objects {
         objects::write_objects(out, style, objects)?;
     }

@@ -2,6 +2,7 @@
 //!
 //! Pure. Neighbours: `group` has what is said, `memory` the names, `advice` what follows from it.
 
+use crate::causes::advice::Language;
 use crate::causes::code::Origin;
 use crate::causes::group::{Class, Group, Origins, Side as Seen};
 use crate::causes::memory::Memory;
@@ -23,21 +24,21 @@ const MAX_CALLERS: usize = 4;
 const RANGES: usize = 3;
 
 /// The sides with the most events, the first first; the ones that give and take most are among
-/// them.
-pub(super) fn chosen<'g>(group: &'g Group, origins: &Origins) -> Vec<(u32, &'g Seen)> {
-    let mut sides: Vec<(u32, &Seen)> = group.sides.iter().map(|(at, side)| (*at, side)).collect();
-    sides.sort_by_key(|(at, side)| {
-        // What the program does comes before what is not known.
-        let nowhere = origins.list[*at as usize].place.in_words() == "at unknown code";
-        (nowhere, std::cmp::Reverse(side.events()))
-    });
+/// them. Of synchronisation, a function is one side: it locks, signals and unlocks.
+pub(super) fn chosen(group: &Group, origins: &Origins) -> Vec<(u32, Seen)> {
+    let mut sides: Vec<(u32, Seen)> =
+        group.sides.iter().map(|(at, side)| (*at, side.clone())).collect();
+    by_weight(&mut sides, origins);
+    if matches!(group.class, Class::Sync(_)) {
+        sides = by_function(sides, origins);
+    }
     let most = |count: fn(&Seen) -> u64| {
         sides.iter().rev().max_by_key(|(_, side)| count(side)).map(|(at, _)| *at)
     };
     let (giver, taker) = (most(|side| side.gives), most(|side| side.takes));
     let least = group.events as f64 * NOTABLE_SIDE;
     let needed = |at: u32| Some(at) == giver || Some(at) == taker;
-    let mut kept: Vec<(u32, &Seen)> = Vec::new();
+    let mut kept: Vec<(u32, Seen)> = Vec::new();
     for (at, side) in sides {
         let notable = side.events() as f64 >= least && kept.len() < MAX_SIDES;
         if notable || needed(at) {
@@ -47,11 +48,38 @@ pub(super) fn chosen<'g>(group: &'g Group, origins: &Origins) -> Vec<(u32, &'g S
     kept
 }
 
+/// The sides of each function as one, at the place with the most events.
+fn by_function(sides: Vec<(u32, Seen)>, origins: &Origins) -> Vec<(u32, Seen)> {
+    let mut joined: Vec<(u32, Seen)> = Vec::new();
+    let key = |at: u32| {
+        let place = &origins.list[at as usize].place;
+        (!place.function.is_empty()).then_some((&place.function, &place.file))
+    };
+    for (at, side) in sides {
+        let known =
+            joined.iter_mut().find(|(other, _)| key(at).is_some() && key(*other) == key(at));
+        match known {
+            Some((_, one)) => one.merge(side),
+            None => joined.push((at, side)),
+        }
+    }
+    by_weight(&mut joined, origins);
+    joined
+}
+
+/// Orders sides by events; what the program does comes before what is not known.
+fn by_weight(sides: &mut [(u32, Seen)], origins: &Origins) {
+    sides.sort_by_key(|(at, side)| {
+        let nowhere = origins.list[*at as usize].place.in_words() == "at unknown code";
+        (nowhere, std::cmp::Reverse(side.events()))
+    });
+}
+
 /// The sides of a finding.
 pub(super) fn sides(group: &Group, origins: &Origins, memory: &Memory<'_>) -> Vec<Side> {
     chosen(group, origins)
         .into_iter()
-        .map(|(at, seen)| side(&origins.list[at as usize], seen, group, memory))
+        .map(|(at, seen)| side(&origins.list[at as usize], &seen, group, memory))
         .collect()
 }
 
@@ -65,7 +93,12 @@ fn side(origin: &Origin, seen: &Seen, group: &Group, memory: &Memory<'_>) -> Sid
         Some(line) => {
             let of_line = bytes.iter().filter(|((of, _), _)| *of == line);
             let mask = of_line.map(|(_, mask)| mask).fold(0, |a, b| a | b);
-            (memory.ranges(&bytes, line), memory.names(line, mask))
+            let fields = match Language::of(&origin.place.file) {
+                // Its indices are not counted from 0.
+                Language::Fortran => memory.names(line, mask),
+                _ => memory.parts(line, mask),
+            };
+            (memory.ranges(&bytes, line), fields)
         }
         None => Default::default(),
     };
@@ -125,7 +158,11 @@ fn side_words(side: &Side, object: &str) -> String {
     };
     // The object's own name says nothing new.
     let new = side.fields.iter().filter(|name| object.split(" (").next() != Some(name.as_str()));
-    let quoted: Vec<String> = new.take(MAX_NAMES).map(|name| format!("'{name}'")).collect();
+    let all: Vec<String> = new.map(|name| format!("'{name}'")).collect();
+    let mut quoted = all[..all.len().min(MAX_NAMES)].to_vec();
+    if all.len() > MAX_NAMES {
+        quoted.push(format!("{} more", all.len() - MAX_NAMES));
+    }
     let own = has_own_bytes(&side.bytes);
     let what = match (quoted.is_empty(), side.bytes.is_empty()) {
         (true, true) => String::new(),
