@@ -39,6 +39,7 @@ mod heap;
 mod layouts;
 mod limits;
 mod lock;
+mod lone;
 mod modules;
 mod numbers;
 mod outcome;

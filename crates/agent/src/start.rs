@@ -10,6 +10,7 @@ use crate::dispatch;
 use crate::environment::Environment;
 use crate::grants;
 use crate::limits;
+use crate::lone;
 use crate::modules::Modules;
 use crate::pages;
 use crate::session::{self, Place};
@@ -103,6 +104,7 @@ unsafe extern "C" fn tt_start(_argc: i32, argv: *const *const u8, envp: *mut *co
         Ok(()) => {
             limits.into_iter().for_each(limits::take_over);
             header.state.store(state::RUNNING, Ordering::Release);
+            lone::begin(argv as u64);
             1
         }
         Err(why) => {

@@ -10,6 +10,7 @@
 //! | `amounts.rs` | [`Amounts`]: the symmetric matrix that the metrics are defined on |
 //! | `heterogeneity.rs`, `balance.rs`, `volume.rs` | C_H, C_B, C_A and C_R |
 //! | `phases.rs`, `sampled_phases.rs` | when the communication changes; C_D |
+//! | `phase_kinds.rs` | stretches of a run by who communicates with whom |
 //! | `progress.rs` | the program's own time: how far it was, and how long it takes alone |
 //! | `overlap.rs` | how much threads ran at the same time |
 //! | `latent.rs` | false sharing that other lines, offsets or numbers of threads would show |
@@ -42,6 +43,7 @@ mod mse;
 mod overlap;
 pub mod pages;
 mod pattern;
+mod phase_kinds;
 mod phases;
 mod progress;
 mod sampled_phases;
@@ -66,6 +68,7 @@ pub use latent::{Divided, LINE_BYTES, Latent, Use, Variation, latent, with_more_
 pub use mse::{MAXIMUM, MseError, Repeats, most, mse, repeats};
 pub use overlap::{Overlap, Together};
 pub use pattern::{Pattern, Recognised, recognise};
+pub use phase_kinds::{Stretch, stretches};
 pub use phases::{PhaseRule, dynamicity, phases};
 pub use progress::{Axis, Progress};
 pub use suitability::{Judgement, Suitability, Suited};

@@ -16,6 +16,7 @@
 //! | `named.rs`, `named/` | events by the names that users of perf know |
 //! | `cost.rs` | what a sample costs here, and the rate that follows |
 //! | `armed.rs` | what a debug register costs code that comes to it, and code that does not |
+//! | `visits.rs`, `executions.rs` | when threads come to a place in memory, or in code |
 //! | `threads.rs`, `sys.rs`, `error.rs` | /proc, system calls, and why something cannot be sampled |
 //!
 //! Neighbours: `access` computes addresses, `sampling` finds communication in the accesses,
@@ -27,6 +28,7 @@ mod code;
 pub mod cost;
 mod error;
 mod event;
+mod executions;
 mod families;
 mod ibs;
 mod known;
@@ -51,6 +53,7 @@ pub use accesses::{Accesses, NoAccess, Yield};
 pub use armed::Armed;
 pub use error::{PerfError, paranoid_level};
 pub use event::{Event, Rate, Supplies, Watch, Watched};
+pub use executions::Executions;
 pub use families::{Family, FamilyEvent, Processor};
 pub use known::Known;
 pub use mapped::Mapping;

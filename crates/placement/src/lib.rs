@@ -16,6 +16,7 @@
 //! | `pages.rs` | pages onto NUMA nodes; one file for each policy in `pages/` |
 //! | `data.rs` | where pages go, alone and together with threads; its parts in `data/` |
 //! | `csv.rs`, `plan.rs` | the files: a matrix comes in, a placement goes out |
+//! | `phases.rs`, `phase_plan.rs` | a placement for each phase of a program |
 //! | `apps.rs` | plans for several applications |
 //! | `launchers.rs` | a plan for other launchers, one file each |
 //!
@@ -30,6 +31,8 @@ mod data;
 mod launchers;
 mod levels;
 mod pages;
+mod phase_plan;
+mod phases;
 mod place;
 mod plan;
 mod policies;
@@ -50,6 +53,8 @@ pub use pages::{
     KmafAction, KmafLimits, KmafPage, KmafPolicy, MIN_EXCLUSIVITY, Page, PagePolicyKind, PageUse,
     PageUseError, UnknownPagePolicy, kmaf_judge, map_pages,
 };
+pub use phase_plan::{MAX_PHASES, PlanMark, PlanPhase, PlanPhases, PlanPu};
+pub use phases::{PhaseInput, Phased, place_by_phase};
 pub use place::{MemoryShare, PlaceError, Placement, Request, place, place_at};
 pub use plan::{
     Baselines, PLAN_VERSION, Plan, PlanApp, PlanError, PlanIdentity, PlanLevel, PlanSlot,

@@ -3,12 +3,13 @@
 //! Version 1: the first. Readers may rely on every field of [`Plan`] but `slots[].identity`, which
 //! is absent in plans made from a bare matrix. Fields may be added within a version; a file of a
 //! newer version is refused. Version 2: plans of several applications, whose threads stand in
-//! `apps` while `slots` is empty. Version 3: plans that say in `data` where pages go. All other
-//! plans are still written as version 1. Neighbours:
-//! `place.rs` computes what stands here, `apps.rs` plans of several applications, `binding` applies
-//! it.
+//! `apps` while `slots` is empty. Version 3: plans that say in `data` where pages go. Version 4:
+//! plans with a placement for each phase in `phases`. All other plans are still written as
+//! version 1. Neighbours: `place.rs` computes what stands here, `apps.rs` plans of several
+//! applications, `binding` applies it.
 
 use crate::data::PlanData;
+use crate::phase_plan::{MAX_PHASES, PLAN_WITH_PHASES, PlanPhases};
 use crate::place::Placement;
 use crate::policies::PolicyKind;
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,7 @@ use topology::Topology;
 use types::ThreadIdentity;
 
 /// Version of the file that this program writes and the newest it reads.
-pub const PLAN_VERSION: u32 = 3;
+pub const PLAN_VERSION: u32 = 4;
 
 /// Less than this part of what communication costs by chance is not worth a plan: costs are not
 /// known any better.
@@ -141,6 +142,9 @@ pub struct Plan {
     /// Where data goes; absent in plans for threads alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<PlanData>,
+    /// Placements by phase, where one is not enough; [`Plan::slots`] are those of the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phases: Option<PlanPhases>,
     /// Description and PU count of the machine the plan is for.
     pub machine: String,
     /// PUs of that machine.
@@ -199,6 +203,7 @@ impl Plan {
             slots,
             apps: Vec::new(),
             data: None,
+            phases: None,
             machine: topology.describe(),
             machine_pus: topology.pus.len() as u32,
         }
@@ -235,6 +240,7 @@ impl Plan {
 
     fn check(&self) -> Result<(), String> {
         self.data.iter().try_for_each(PlanData::check)?;
+        self.check_phases()?;
         if self.apps.is_empty() { self.check_slots(&self.slots) } else { self.check_apps() }
     }
 
@@ -279,5 +285,47 @@ impl Plan {
             let _ = fs::remove_file(&temporary);
             failed(source)
         })
+    }
+}
+
+impl Plan {
+    /// The plan with a placement for each phase; its slots are those of the first.
+    pub fn with_phases(mut self, found: PlanPhases) -> Self {
+        for (slot, pu) in self.slots.iter_mut().zip(&found.phases[0].pus) {
+            (slot.pu_logical, slot.pu_os) = (pu.pu_logical, pu.pu_os);
+        }
+        Self { version: PLAN_WITH_PHASES, cost: found.cost, phases: Some(found), ..self }
+    }
+
+    /// The plan as it is in its phase of this number.
+    pub fn in_phase(&self, number: usize) -> Self {
+        let mut plan = self.clone();
+        let phase = self.phases.as_ref().and_then(|found| found.phases.get(number));
+        for (slot, pu) in plan.slots.iter_mut().zip(phase.iter().flat_map(|phase| &phase.pus)) {
+            (slot.pu_logical, slot.pu_os) = (pu.pu_logical, pu.pu_os);
+        }
+        plan
+    }
+
+    fn check_phases(&self) -> Result<(), String> {
+        let Some(found) = &self.phases else { return Ok(()) };
+        let count = found.phases.len();
+        if !(2..=MAX_PHASES).contains(&count) {
+            return Err(format!("it has {count} phases; 2 to {MAX_PHASES} work"));
+        }
+        if !self.apps.is_empty() {
+            return Err("it has phases beside several applications".into());
+        }
+        for (number, phase) in found.phases.iter().enumerate() {
+            if phase.pus.len() != self.slots.len() {
+                return Err(format!("its phase {number} places another number of threads"));
+            }
+            if number > 0 && phase.begins.is_none() {
+                return Err(format!("it does not say where its phase {number} begins"));
+            }
+            self.check_slots(&self.in_phase(number).slots)
+                .map_err(|why| format!("phase {number}: {why}"))?;
+        }
+        Ok(())
     }
 }

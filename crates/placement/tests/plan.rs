@@ -128,8 +128,8 @@ fn bad_plans_are_told_apart() {
     assert!(read("{}".into()).contains("it has no version"));
     assert!(read("[1]".into()).contains("it has no version"));
     assert!(
-        changed(&|v| v["version"] = 4.into())
-            .contains("is of version 4, this program reads up to 3")
+        changed(&|v| v["version"] = 5.into())
+            .contains("is of version 5, this program reads up to 4")
     );
     assert!(changed(&|v| v["slots"] = "x".into()).contains("is not a plan"));
     assert!(changed(&|v| v["slots"] = serde_json::json!([])).contains("it places no thread"));

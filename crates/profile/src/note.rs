@@ -164,6 +164,8 @@ pub enum Unrecorded {
     Forbidden,
     /// Another recorder has it.
     AnotherRecording,
+    /// Recorded processes of the same program had one thread and shared nothing.
+    Lone,
     NoShadow,
     NoCodeCache,
     EngineFailed,

@@ -34,7 +34,7 @@ use exact::{
 pub use exact::{processes, progress, record, reference, session, trace};
 use kept::{code_store, known_names, user_cache};
 pub use kept::{machine, probed, transfer_time};
-pub use launching::{child, data, inject, launch, signals, target};
+pub use launching::{child, data, inject, launch, phases, signals, target};
 use launching::{closed, early, guard, sanitizers, words};
 use naming::{
     allocated, elements, frames, objects, pages, places, regions, thread_memory, unnamed,

@@ -362,6 +362,9 @@ pub fn unrecorded(reason: &Unrecorded) -> String {
         }
         Unrecorded::Forbidden => "its system call filter forbids what the engine needs",
         Unrecorded::AnotherRecording => "it is recorded by another recorder",
+        Unrecorded::Lone => {
+            "earlier processes of the same program had one thread and shared no memory (--exact records all)"
+        }
         Unrecorded::NoShadow => "there is no room for the shadow memory in its address space",
         Unrecorded::NoCodeCache => "there is no room for translated code near it",
         Unrecorded::EngineFailed => "the engine could not start in it",

@@ -4,9 +4,15 @@
 use analysis::Choice;
 use placement::{Moment, Tasks};
 use profile::Profile;
+use types::CommMatrix;
 
 /// The threads of a profile, to be placed by the events that `choice` counts.
 pub fn tasks(profile: &Profile, choice: Choice) -> Tasks {
+    tasks_of(profile, &choice.matrix(profile)).with_moments(moments(profile, choice))
+}
+
+/// Threads that communicate as `matrix` says, with their work in the whole run.
+pub(crate) fn tasks_of(profile: &Profile, matrix: &CommMatrix) -> Tasks {
     let counted = profile.threads.iter().any(|thread| thread.instructions > 0);
     let accesses: Vec<u64> = profile.threads.iter().map(|t| t.loads + t.stores).collect();
     let instructions: Vec<u64> = profile.threads.iter().map(|t| t.instructions).collect();
@@ -18,8 +24,7 @@ pub fn tasks(profile: &Profile, choice: Choice) -> Tasks {
         (false, true) => &accesses,
         (false, false) => &time,
     };
-    let tasks =
-        Tasks::from(&choice.matrix(profile)).with_work(work).with_moments(moments(profile, choice));
+    let tasks = Tasks::from(matrix).with_work(work);
     // Accesses that were not counted say nothing about memory.
     if seen { tasks.with_traffic(&accesses) } else { tasks }
 }

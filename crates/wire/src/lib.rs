@@ -24,6 +24,7 @@ pub mod code;
 pub mod data;
 pub mod detail;
 pub mod launch;
+pub mod lone;
 pub mod objects;
 pub mod pages;
 pub mod paths;

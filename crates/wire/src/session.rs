@@ -27,6 +27,7 @@
 //! Untouched pages take no memory; readers must look for data with `SEEK_DATA`, because reading a
 //! hole through a mapping would allocate it.
 
+use crate::lone;
 use crate::objects::{
     Block, Group, MAX_BLOCKS, MAX_GROUPS, MAX_MAPPINGS, MAX_ZONES, Mapping, Zone,
 };
@@ -41,8 +42,9 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 /// 4: tallies; 5: which threads wait in system calls; 6: windows;
 /// 7: checks in tallies, tracked blocks, memory shared by processes, objects; 8: call paths, zones,
 /// mapped files; 9: pages; 10: light code between windows; 11: first writes of unknown blocks;
-/// 12: filtered traces.
-pub const VERSION: u32 = 13;
+/// 12: filtered traces; 13: which file
+/// a mapping was of; 14: lone programs.
+pub const VERSION: u32 = 14;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
 /// Added where otherwise an odd number of variables would be taken out again: see
@@ -189,6 +191,8 @@ pub mod failure {
     pub const FORBIDDEN: u32 = 21;
     /// Another recorder records the program: a recorder that is recorded.
     pub const ANOTHER_RECORDING: u32 = 22;
+    /// Recorded processes of the same program were all alone ([`lone`](crate::lone)).
+    pub const LONE: u32 = 23;
 }
 
 /// Which code threads shall leave: see [`windows::leave`](crate::windows::leave). Nothing else that
@@ -381,6 +385,9 @@ pub struct Header {
     /// Accesses that are counted for no page, because another page has the place or no record was
     /// left.
     pub page_accesses_lost: AtomicU64,
+
+    /// Programs whose processes have been alone so far (first segment only).
+    pub lone: lone::Table,
 }
 
 /// Most deaths that are noted.

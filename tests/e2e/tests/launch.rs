@@ -243,3 +243,105 @@ fn threads_that_never_appear_are_named() {
     assert!(said.contains("1 thread of the plan never appeared: T2"), "{outcome}");
     assert_eq!((outcome.exit_code, &bindings["as_planned"]), (Some(0), &json!(false)));
 }
+
+/// What `two_phases.c` says of a phase: thread and CPUs.
+fn in_phase(text: &str, phase: &str) -> Vec<(u32, u32)> {
+    let line = |line: &str| {
+        let (thread, cpus) = line.strip_prefix(phase)?.trim().split_once(": ")?;
+        Some((thread.parse().ok()?, cpus.parse().ok()?))
+    };
+    let mut found: Vec<(u32, u32)> = text.lines().filter_map(line).collect();
+    found.sort();
+    found
+}
+
+/// Whether partners are together in a phase, and the pairs are not.
+fn pairs_together(at: &[(u32, u32)], pairs: [(usize, usize); 2]) -> bool {
+    let cpu = |thread: usize| at[thread].1;
+    at.len() == 4
+        && pairs.iter().all(|&(a, b)| cpu(a) == cpu(b))
+        && cpu(pairs[0].0) != cpu(pairs[1].0)
+}
+
+#[test]
+fn each_phase_has_its_placement_with_other_inputs_too() {
+    if !two_cpus("phases") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let binary = program(Compiler::Gcc, "two_phases.c", &["-O2", "-g", "-pthread"]).unwrap();
+    let (profile, file) = (scratch.join("two.tt"), scratch.join("plan.json"));
+    let record = Threadtalk::built().verb("record").arg("--exact").arg("-o").arg(&profile);
+    record.arg("--").arg(&binary).arg("60000").run().expect_code(0);
+    let place = Threadtalk::built().verb("place").arg(&profile).arg("-o").arg(&file);
+    let said = place.run().expect_code(0);
+    let plan: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert_eq!(plan["version"], 4, "{said}");
+    assert_eq!(plan["phases"]["phases"].as_array().unwrap().len(), 2, "{said}");
+    assert!(said.stdout_text().contains("begins at exchange_far at two_phases.c:"), "{said}");
+    let command = [binary.to_str().unwrap(), "300000", "again"];
+    let (outcome, found) = run(&scratch, &file, &command);
+    let Some(switches) = found["phases"]["switches"].as_array().filter(|all| !all.is_empty())
+    else {
+        let why = &found["phases"]["not_switched_because"];
+        assert!(why.is_string(), "{outcome}");
+        return probe::skip("phases", why.as_str().unwrap());
+    };
+    let phases: Vec<u64> = switches.iter().map(|one| one["phase"].as_u64().unwrap()).collect();
+    assert_eq!(phases, [1, 0], "{outcome}");
+    let text = outcome.stdout_text();
+    let (near, far) = ([(0, 1), (2, 3)], [(0, 2), (1, 3)]);
+    for (phase, pairs) in [("near", near), ("far", far), ("again", near)] {
+        assert!(pairs_together(&in_phase(&text, phase), pairs), "{phase}: {outcome}");
+    }
+    assert_eq!(outcomes(&found), ["as planned"; 4], "{outcome}");
+}
+
+#[test]
+fn another_build_keeps_the_first_placement_and_says_so() {
+    if !two_cpus("phases of another build") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let binary = program(Compiler::Gcc, "two_phases.c", &["-O2", "-g", "-pthread"]).unwrap();
+    let file = scratch.join("plan.json");
+    plan(&file, &[0, 0, 1, 1]);
+    let mut planned: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let slots = planned["slots"].as_array().unwrap().clone();
+    let pus = |order: [usize; 4]| -> Vec<Value> {
+        order
+            .iter()
+            .map(
+                |&at| json!({ "pu_logical": slots[at]["pu_logical"], "pu_os": slots[at]["pu_os"] }),
+            )
+            .collect()
+    };
+    let mark = json!({ "module": "two_phases", "offset": 0x1000, "function": "of_another_build" });
+    planned["version"] = json!(4);
+    planned["phases"] = json!({
+        "one": 2.0, "cost": 1.0, "moving": 0.0, "switches": 1,
+        "phases": [
+            { "part": 0.5, "cost": 0.5, "pus": pus([0, 1, 2, 3]) },
+            { "part": 0.5, "cost": 0.5, "begins": mark, "pus": pus([0, 2, 1, 3]) },
+        ],
+    });
+    std::fs::write(&file, planned.to_string()).unwrap();
+    let (outcome, found) = run(&scratch, &file, &[binary.to_str().unwrap(), "20000"]);
+    assert_eq!(found["phases"]["not_recognised"], json!([1]), "{outcome}");
+    assert_eq!(
+        in_phase(&outcome.stdout_text(), "far"),
+        [(0, 0), (1, 0), (2, 1), (3, 1)],
+        "{outcome}"
+    );
+    assert!(outcome.stderr_text().contains("phase 1 could not be recognised"), "{outcome}");
+    // A plan that contradicts itself is refused before anything runs.
+    planned["phases"]["phases"][1]["pus"] = json!([]);
+    std::fs::write(&file, planned.to_string()).unwrap();
+    let refused = Threadtalk::built().verb("run").arg("--plan").arg(&file).arg("--");
+    let refused = refused.arg(&binary).run();
+    assert_ne!(refused.exit_code, Some(0), "{refused}");
+    assert!(
+        refused.stderr_text().contains("phase 1 places another number of threads"),
+        "{refused}"
+    );
+}

@@ -264,8 +264,15 @@ fn other_policies_of_the_literature_run() {
         );
     }
     auto(&["--policy", "carrefour", "--", program, "1"]).run().expect_code(0);
-    let blind = auto(&["--policy", "autopin", "--", program, "2"]).run().expect_code(0);
-    assert!(blind.stderr_text().contains("add --metric"), "{blind}");
+    // On a busy machine a short program may have ended before the first look at it.
+    let blind = |seconds: &str| {
+        auto(&["--policy", "autopin", "--", program, seconds]).run().expect_code(0).stderr_text()
+    };
+    let mut said = blind("2");
+    if said.contains("there is no process") {
+        said = blind("20");
+    }
+    assert!(said.contains("add --metric"), "{said}");
 }
 
 #[test]

@@ -363,3 +363,34 @@ fn a_child_that_was_killed_is_told_with_its_signal() {
         .collect();
     assert_eq!(ends, [(None, Some(9)), (None, Some(15)), (Some(5), None)], "{recorded}");
 }
+
+/// The processes of a script that runs a command twelve times, recorded with these options; `true`
+/// for those that ran natively because others of the program had been alone.
+fn of_a_script(options: &[&str], command: &str) -> Vec<bool> {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let profile = scratch.join("script.tt");
+    let script = format!("for i in 1 2 3 4 5 6 7 8 9 10 11 12; do {command} >/dev/null; done");
+    let mut record = threadtalk.verb("record");
+    record = record.args(options).arg("-o").arg(&profile).args(["--", "sh", "-c", &script]);
+    record.run().expect_code(0);
+    let is_left = |process: &Value| process["unrecorded"]["code"] == "lone";
+    processes(&profile).iter().map(is_left).collect()
+}
+
+#[test]
+fn a_program_that_is_always_alone_is_recorded_eight_times_within_a_budget() {
+    let left = of_a_script(&["--budget", "2x"], "/bin/cat /dev/null");
+    assert_eq!(left, [[false; 8].as_slice(), &[true; 4]].concat());
+    assert_eq!(of_a_script(&["--exact"], "/bin/cat /dev/null"), [false; 12]);
+    assert_eq!(of_a_script(&["--duty", "20%"], "/bin/cat /dev/null"), [false; 12]);
+}
+
+#[test]
+fn programs_with_threads_or_shared_memory_and_scripts_are_always_recorded() {
+    let threads = format!("{} pattern ring 4 4 256 64", family().display());
+    let forks = format!("{} fork", family().display());
+    for command in [&threads, &forks, "/bin/sh -c :"] {
+        let left = of_a_script(&["--budget", "2x"], command);
+        assert!(left.len() >= 12 && !left.contains(&true), "{command}: {left:?}");
+    }
+}

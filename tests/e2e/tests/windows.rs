@@ -70,7 +70,28 @@ fn matrix_of(threadtalk: &Threadtalk, profile: &Path) -> Vec<Vec<f64>> {
     text.lines().map(|line| line.split(',').map(number).collect()).collect()
 }
 
-/// A program that hands a hundred lines over for each turn of a window is seen as it is.
+/// A recording of `pairs` with enough windows: its matrix, and the events that there were.
+fn pairs_in_windows(
+    threadtalk: &Threadtalk,
+    profile: &Path,
+    program: &str,
+    options: &[&str],
+) -> (Vec<Vec<f64>>, f64) {
+    let mut turns = TURNS.0;
+    loop {
+        let words = [program, &turns.to_string()];
+        record(threadtalk, profile, options, &words).timeout(TIME).run().expect_code(0);
+        let windows = Profile::load(profile).unwrap().meta.windows.expect("windows");
+        if !windows.too_short {
+            return (matrix_of(threadtalk, profile), turns as f64 * PAIRS);
+        }
+        turns *= 2;
+        assert!(turns <= TURNS.1, "{options:?}: {windows:?}");
+    }
+}
+
+/// A program that hands a hundred lines over for each turn of a window is seen as it is. On a busy
+/// machine one recording may be far off by chance, but not the middle one of three.
 #[test]
 fn estimates_are_near_the_truth() {
     let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
@@ -78,23 +99,21 @@ fn estimates_are_near_the_truth() {
         Target::new(Compiler::Gcc, "examples/pairs.c").flags(&["-O2", "-pthread"]).build().unwrap();
     for options in [["--duty", "20%"], ["--budget", "2x"]] {
         let profile = scratch.join("pairs.tt");
-        let mut turns = TURNS.0;
-        loop {
-            let words = [program.to_str().unwrap(), &turns.to_string()];
-            record(&threadtalk, &profile, &options, &words).timeout(TIME).run().expect_code(0);
-            let windows = Profile::load(&profile).unwrap().meta.windows.expect("windows");
-            if !windows.too_short {
-                break;
-            }
-            turns *= 2;
-            assert!(turns <= TURNS.1, "{options:?}: {windows:?}");
+        let ratio = || {
+            let program = program.to_str().unwrap();
+            let (matrix, truth) = pairs_in_windows(&threadtalk, &profile, program, &options);
+            let all: f64 = matrix.iter().flatten().sum();
+            let partners = matrix[1][3] + matrix[3][1] + matrix[2][4] + matrix[4][2];
+            assert!(partners > 0.99 * all, "{options:?}: {matrix:?}");
+            all / truth
+        };
+        let near = 0.8..1.25;
+        let mut ratios = vec![ratio()];
+        if !near.contains(&ratios[0]) {
+            ratios.extend([ratio(), ratio()]);
+            ratios.sort_by(f64::total_cmp);
         }
-        let matrix = matrix_of(&threadtalk, &profile);
-        let all: f64 = matrix.iter().flatten().sum();
-        let truth = turns as f64 * PAIRS;
-        assert!((0.8..1.25).contains(&(all / truth)), "{options:?}: {all} of {truth}");
-        let partners = matrix[1][3] + matrix[3][1] + matrix[2][4] + matrix[4][2];
-        assert!(partners > 0.99 * all, "{options:?}: {matrix:?}");
+        assert!(near.contains(&ratios[ratios.len() / 2]), "{options:?}: {ratios:?} of the truth");
     }
 }
 

@@ -612,7 +612,7 @@ export type Time = {
   layers: Array<Layer>;
   activity: Activity;
 };
-export type Unrecorded = { "code": "statically-linked" } | { "code": "privileged" } | { "code": "foreign" } | { "code": "not-glibc" } | { "code": "unreachable" } | { "code": "forbidden" } | { "code": "another-recording" } | { "code": "no-shadow" } | { "code": "no-code-cache" } | { "code": "engine-failed" } | { "code": "ended-early" } | { "code": "recording-ended-early" } | { "code": "other", phrase: string, } | { "code": "unknown" };
+export type Unrecorded = { "code": "statically-linked" } | { "code": "privileged" } | { "code": "foreign" } | { "code": "not-glibc" } | { "code": "unreachable" } | { "code": "forbidden" } | { "code": "another-recording" } | { "code": "lone" } | { "code": "no-shadow" } | { "code": "no-code-cache" } | { "code": "engine-failed" } | { "code": "ended-early" } | { "code": "recording-ended-early" } | { "code": "other", phrase: string, } | { "code": "unknown" };
 export type Usage = {
   reads: number;
   between_ns: number | null;

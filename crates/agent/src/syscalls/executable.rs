@@ -1,6 +1,7 @@
 //! Whether a program that is about to be executed can be recorded: the same rules that the recorder
 //! has for the program it starts, for a process that may have another root or user by now.
 
+use crate::lone;
 use crate::program;
 use crate::sys;
 use core::ffi::CStr;
@@ -19,6 +20,8 @@ const HEAD_BYTES: usize = 1024;
 pub enum Verdict {
     /// A program that the agent can be injected into, as far as its file says.
     Recordable,
+    /// The same, but recording it would show nothing.
+    Lone,
     /// Nothing: the kernel will refuse the call.
     Nothing,
     /// A program that must run natively, for this reason of [`failure`].
@@ -37,7 +40,9 @@ pub fn judge(number: u64, a: &[u64; 6]) -> Verdict {
         true => File::again(folder),
         false => File::open(folder, name),
     };
+    let argv = if number == sys::EXECVE { a[1] } else { a[2] };
     match file {
+        Ok(file) if lone::is_left(file.0 as u64, argv) => Verdict::Lone,
         Ok(file) => judge_file(file, 0),
         Err(error) => unopened(error),
     }

@@ -4,6 +4,7 @@ use super::Outcome;
 use crate::blocks;
 use crate::dispatch::runtime;
 use crate::grants;
+use crate::lone;
 use crate::proc;
 use crate::shadow;
 use crate::shared::mappings::Piece;
@@ -82,6 +83,10 @@ pub fn mmap(a: [u64; 6]) -> Outcome {
     let result = call(sys::MMAP, a);
     if result > 0 {
         runtime().shared.unmapped(&replaced);
+        const PROT_WRITE: u64 = 2;
+        if flags & sys::MAP_SHARED != 0 && protection & PROT_WRITE != 0 {
+            lone::is_not_alone();
+        }
         note_shared(result as u64, bytes, flags, fd & 0xffff_ffff, offset);
         let file = (flags & sys::MAP_ANONYMOUS == 0).then_some((fd & 0xffff_ffff, offset));
         let range = (result as u64, result as u64 + bytes);

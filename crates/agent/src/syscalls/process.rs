@@ -5,6 +5,7 @@ use super::executable::{self, Verdict};
 use super::seccomp;
 use crate::environment::{Environment, Variables};
 use crate::limits;
+use crate::lone;
 use crate::program;
 use crate::session::{self, Child, is_recorded};
 use crate::sys;
@@ -31,9 +32,13 @@ pub fn execute(number: u64, a: [u64; 6]) -> Outcome {
     if envp.are_taken() {
         return leave(number, a, recorded, failure::ANOTHER_RECORDING);
     }
+    if recorded {
+        lone::is_not_alone();
+    }
     match executable::judge(number, &a) {
         Verdict::Nothing => Outcome::Native,
         Verdict::Native(reason) => leave(number, a, recorded, reason),
+        Verdict::Lone => leave(number, a, recorded, failure::LONE),
         Verdict::Recordable if !is_within_reach(environment) => {
             leave(number, a, recorded, failure::UNREACHABLE)
         }
@@ -146,6 +151,7 @@ pub fn exit_group(code: u64, page: u64) -> Outcome {
         header.exit_status.store(EXITED | code as u32 & 0xff, Ordering::Relaxed);
         // SAFETY: the calling thread's page.
         unsafe { thread::current(page) }.end();
+        lone::ended();
     }
     Outcome::Native
 }

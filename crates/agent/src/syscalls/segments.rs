@@ -6,6 +6,7 @@
 use super::Outcome;
 use super::memory::{forget, keep_shared, usable};
 use crate::dispatch::runtime;
+use crate::lone;
 use crate::proc::program_mappings;
 use crate::shared::mappings::Piece;
 use crate::shared::objects::Object;
@@ -37,6 +38,7 @@ fn bytes_at(start: u64) -> u64 {
 
 pub fn attach(a: [u64; 6]) -> Outcome {
     let [id, address, flags, ..] = a;
+    lone::is_not_alone();
     let bytes = bytes_of(id);
     let replaced = match flags & SHM_REMAP {
         0 => Vec::new(),

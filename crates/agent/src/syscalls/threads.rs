@@ -5,6 +5,7 @@ use super::clone3::Clone3;
 use super::fork;
 use crate::dispatch::runtime;
 use crate::lock::{Guard, Lock};
+use crate::lone;
 use crate::presence;
 use crate::session;
 use crate::session::is_recorded;
@@ -29,6 +30,7 @@ const CLONE_THREAD: u64 = 0x1_0000;
 
 /// clone, clone3, fork, vfork.
 pub fn create(frame: &mut Frame, page: u64) -> Outcome {
+    lone::is_not_alone();
     let arguments = match frame.rax {
         sys::CLONE3 => match Clone3::read(frame.rdi, frame.rsi) {
             // The kernel refuses it.

@@ -1,6 +1,7 @@
 //! `threadtalk place`: matrix or profile and machine in, plan out; `text.rs` is what people read.
 
 mod data;
+mod phases;
 mod same;
 mod text;
 
@@ -18,7 +19,7 @@ use placement::{
     place,
 };
 use profile::Profile;
-use report::Reliability;
+use report::{Reliability, RunPhases};
 use std::path::{Path, PathBuf};
 use topology::{Costs, Topology};
 use types::{CommMatrix, ThreadIdentity};
@@ -127,6 +128,8 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         }
         _ => plan,
     };
+    let (plan, phases) =
+        phases::with_phases(plan, &placement, &applications, (&machine, &costs), &request)?;
     if let Some(path) = &args.output {
         plan.write(path, args.force)?;
     }
@@ -136,7 +139,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     }
     let text = match args.json {
         true => plan.to_json(),
-        false => text::table(&placement, &plan, &machine, &costs, &applications),
+        false => text::table(&placement, &plan, &machine, &costs, &applications) + &phases,
     };
     topo::print(&text)?;
     if let Some(path) = args.output.as_ref().filter(|_| !args.json) {
@@ -197,6 +200,8 @@ struct Application {
     quiet: Option<String>,
     /// Who uses which page, if that was recorded.
     usage: Option<DataUse>,
+    /// Its phases, if who communicates with whom changes.
+    phases: Option<RunPhases>,
     /// How far the amounts can be trusted, if they were sampled.
     reliability: Option<Reliability>,
 }
@@ -270,6 +275,7 @@ fn from_matrix(matrix: &CommMatrix) -> Application {
         events: String::new(),
         quiet: None,
         usage: None,
+        phases: None,
         reliability: None,
     }
 }
@@ -289,6 +295,7 @@ fn from_profile(profile: &Profile, choice: Choice) -> Application {
         quiet: hardly_talk(profile),
         // Bytes that threads share have no cost in time that could be added to that of memory.
         usage: report::data_use(profile).filter(|_| !choice.kind().is_shared()),
+        phases: RunPhases::of(profile, choice).filter(|_| !choice.kind().is_shared()),
         reliability: Reliability::of(profile, choice),
     }
 }

@@ -1,8 +1,10 @@
 //! `threadtalk run`: start a program with every thread, and all data, where a plan puts it, and
-//! show what is in force. `data.rs` tells of data, `fit.rs` whether the plan fits the run.
+//! show what is in force. `data.rs` tells of data, `phases.rs` of changes
+//! of placement, `fit.rs` whether the plan fits the run.
 
 mod data;
 mod fit;
+mod phases;
 
 use super::topo;
 use crate::output::{OUTPUT, Output};
@@ -113,6 +115,9 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     if !args.quiet || !report.as_planned() {
         if how.threads && (!report.bindings.is_empty() || report.inactive.is_some()) {
             tell(&report);
+        }
+        if let (Some(planned), true) = (&plan.phases, how.threads) {
+            phases::tell(planned, report.phases.as_ref());
         }
         if let Some(found) = &report.data {
             data::tell(found);
@@ -309,6 +314,7 @@ fn json(report: &LaunchReport) -> serde_json::Value {
         "bindings": bindings,
         "unplanned_threads": report.unplanned_count,
         "unplanned": unplanned,
+        "phases": report.phases.as_ref().map(phases::json),
         "data": report.data.as_ref().map(data::json),
     })
 }
@@ -341,6 +347,7 @@ mod tests {
             via: Via::Shim,
             inactive: None,
             data: None,
+            phases: None,
         }
     }
 

@@ -16,6 +16,7 @@ pub fn plan_of(pus: &[u32]) -> Plan {
         levels: Vec::new(),
         apps: Vec::new(),
         data: None,
+        phases: None,
         slots: (0..).zip(pus).map(slot).collect(),
         machine: "a\nmachine".into(),
         machine_pus: 1000,

@@ -237,6 +237,7 @@ fn reason(failure: u32) -> Unrecorded {
         failure::UNREACHABLE => Unrecorded::Unreachable,
         failure::FORBIDDEN => Unrecorded::Forbidden,
         failure::ANOTHER_RECORDING => Unrecorded::AnotherRecording,
+        failure::LONE => Unrecorded::Lone,
         failure::NO_SHADOW => Unrecorded::NoShadow,
         failure::NO_CODE_CACHE => Unrecorded::NoCodeCache,
         _ => Unrecorded::EngineFailed,

@@ -16,6 +16,7 @@ use crate::data::{Answering, DataMemory, DataReport, Sight};
 use crate::error::RecorderError;
 use crate::inject::{self, PRELOAD, SHIM};
 use crate::memory::{Mapping, SharedMemory};
+use crate::phases::{self, PhaseReport};
 use crate::session::text;
 use crate::signals::block_signals;
 use crate::target::Target;
@@ -146,6 +147,8 @@ pub struct LaunchReport {
     pub inactive: Option<String>,
     /// What became of the plan's data; `None` where it has none, or was not to be placed.
     pub data: Option<DataReport>,
+    /// What became of the plan's phases; `None` where it has none, or the shim does not bind.
+    pub phases: Option<PhaseReport>,
 }
 
 impl LaunchReport {
@@ -170,7 +173,8 @@ pub fn check_plan(plan: &Plan, here: &Topology) -> Result<(), RecorderError> {
     if plan.slots.len() > MAX_SLOTS {
         return refuse(format!("it places {} threads, at most {MAX_SLOTS} work", plan.slots.len()));
     }
-    for slot in &plan.slots {
+    let count = plan.phases.as_ref().map_or(1, |found| found.phases.len());
+    for slot in (0..count).flat_map(|phase| plan.in_phase(phase).slots) {
         let (thread, os, logical) = (slot.thread, slot.pu_os, slot.pu_logical);
         let Some(pu) = here.pu_by_os(os) else {
             return refuse(format!(
@@ -280,7 +284,15 @@ fn launch_with(
     let pid = running.pid();
     let over = AtomicBool::new(false);
     let records: &[Slot] = slots.records();
-    let ended = std::thread::scope(|scope| {
+    let switching = plan.phases.as_ref().filter(|_| via == Via::Shim && how.threads);
+    let (ended, switched) = std::thread::scope(|scope| {
+        let following = switching.map(|found| {
+            let (header, over) = (&header.records()[0], &over);
+            scope.spawn(move || {
+                block_signals();
+                phases::follow(found, header, records, &|| over.load(Acquire))
+            })
+        });
         scope.spawn(|| {
             block_signals();
             let come = || records.iter().filter_map(has_come).collect();
@@ -288,20 +300,15 @@ fn launch_with(
         });
         let ended = running.wait(|| read_back_initial(pid, slots.records()));
         over.store(true, Release);
-        ended
-    })?;
+        (ended, following.and_then(|following| following.join().ok()))
+    });
+    let ended = ended?;
     let header = &header.records()[0];
-    let strangers = memory.strangers()?;
-    let listed = (header.strangers.load(Relaxed) as usize).min(MAX_STRANGERS);
     let bindings = if how.threads { bindings(plan, slots.records()) } else { Vec::new() };
     Ok(LaunchReport {
         ended,
         bindings,
-        unplanned: strangers.records()[..listed]
-            .iter()
-            .filter(|stranger| stranger.tid.load(Relaxed) != 0)
-            .map(unplanned)
-            .collect(),
+        unplanned: all_unplanned(header, memory.strangers()?.records()),
         unplanned_count: header.strangers.load(Relaxed) - header.recognised.load(Relaxed),
         via,
         inactive: inactive(header, &ended),
@@ -309,6 +316,7 @@ fn launch_with(
             objects: data.stacks(plan, slots.records()),
             ..DataReport::default()
         }),
+        phases: switched,
     })
 }
 
@@ -382,7 +390,9 @@ fn bindings(plan: &Plan, slots: &[Slot]) -> Vec<Binding> {
 fn binding_of((planned, slot): (&PlanSlot, &Slot)) -> Binding {
     let (first, last) = (cpus(&slot.first), cpus(&slot.last));
     let in_force = if last.is_empty() { first } else { last };
-    let as_planned: CpuSet = [planned.pu_os as usize].into_iter().collect();
+    // Another phase of the plan may have another one.
+    let planned_os = slot.pu_os.load(Relaxed);
+    let as_planned: CpuSet = [planned_os as usize].into_iter().collect();
     let (outcome, bound) = match slot.life.load(Acquire) {
         life::BOUND if in_force.is_empty() || in_force == as_planned => {
             (Outcome::AsPlanned, Some(as_planned))
@@ -406,7 +416,7 @@ fn binding_of((planned, slot): (&PlanSlot, &Slot)) -> Binding {
     let planned_name = planned.identity.as_ref().map(|i| i.name.clone()).unwrap_or_default();
     Binding {
         thread: planned.thread,
-        planned_os: planned.pu_os,
+        planned_os,
         bound,
         tid: slot.tid.load(Relaxed),
         name: if seen.is_empty() { planned_name } else { seen },
@@ -424,6 +434,12 @@ fn watched(as_planned: CpuSet, first: CpuSet, last: CpuSet) -> (Outcome, Option<
         // Some runtimes bind a thread a moment after its start.
         true => (Outcome::Unread, None),
     }
+}
+
+fn all_unplanned(header: &Header, strangers: &[Stranger]) -> Vec<Unplanned> {
+    let listed = (header.strangers.load(Relaxed) as usize).min(MAX_STRANGERS);
+    let there = strangers[..listed].iter().filter(|stranger| stranger.tid.load(Relaxed) != 0);
+    there.map(unplanned).collect()
 }
 
 fn unplanned(stranger: &Stranger) -> Unplanned {

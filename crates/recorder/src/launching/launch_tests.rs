@@ -18,6 +18,7 @@ fn plan(slots: &[(u32, u32, u32)]) -> Plan {
         levels: Vec::new(),
         apps: Vec::new(),
         data: None,
+        phases: None,
         events: String::new(),
         slots: slots
             .iter()

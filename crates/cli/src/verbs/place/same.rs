@@ -44,7 +44,8 @@ pub fn merge(mut runs: Vec<Application>, paths: &[PathBuf]) -> anyhow::Result<Ap
     let usage = usage.collect::<Option<Vec<_>>>().and_then(|all| DataUse::merged(&all, threads));
     let tasks = merged_tasks(&runs, &thread_of, threads);
     let found = runs.swap_remove(base);
-    Ok(Application { tasks, usage, ..found })
+    // Runs may be in their phases at other times.
+    Ok(Application { tasks, usage, phases: None, ..found })
 }
 
 /// Each thread's number among `others`, by creator, start routine and number; `None` where one is
