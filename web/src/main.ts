@@ -8,7 +8,7 @@ import { type Data, parseData } from './model/data'
 import type { Theme } from './model/scale'
 import { parseSimulation } from './model/simulation'
 import { Store } from './state'
-import { causes } from './view/causes'
+import { causes, latent } from './view/causes'
 import { changes } from './view/changes'
 import { communication } from './view/communication'
 import { choice, el } from './view/dom'
@@ -51,7 +51,13 @@ function arrange(data: Data, store: Store): HTMLElement[] {
     el('div', { class: 'column' }, ...cards.filter((c) => c !== null))
   const drawing = placement ? machine(data, placement, store) : null
   const across = [timeline(data, store), lines(data, store)]
-  const first = [changes(findings.changes), causes(data, store), memory(data, store), objects(data, store)]
+  const first = [
+    changes(findings.changes),
+    causes(data, store),
+    latent(data),
+    memory(data, store),
+    objects(data, store),
+  ]
   const large = placement !== null && placement.pus.length > LARGE_MACHINE
   const cards = [
     ...first,

@@ -13,6 +13,7 @@
 //! | `phase_kinds.rs` | stretches of a run by who communicates with whom |
 //! | `progress.rs` | the program's own time: how far it was, and how long it takes alone |
 //! | `overlap.rs` | how much threads ran at the same time |
+//! | `latent.rs` | false sharing that other lines, offsets or numbers of threads would show |
 //! | `mse.rs` | how far two matrices are apart |
 //! | `pattern.rs`, `pattern/` | which of the common patterns a matrix shows |
 //! | `evidence.rs` | how many samples it takes to say so |
@@ -37,6 +38,7 @@ mod golden;
 mod heterogeneity;
 mod kinds;
 mod larger_pages;
+mod latent;
 mod mse;
 mod overlap;
 pub mod pages;
@@ -62,6 +64,7 @@ pub use evidence::{Evidence, HITS_PER_PAIR, HITS_PER_THREAD};
 pub use heterogeneity::{heterogeneity, unevenness};
 pub use kinds::{Choice, ChoiceError, MatrixKind, both_ways};
 pub use larger_pages::{PageSize, larger_pages, pages_by_address};
+pub use latent::{Divided, LINE_BYTES, Latent, Use, Variation, latent, with_more_threads};
 pub use mse::{MAXIMUM, MseError, Repeats, most, mse, repeats};
 pub use overlap::{Overlap, Together};
 pub use pattern::{Pattern, Recognised, recognise};

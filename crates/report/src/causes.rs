@@ -10,17 +10,18 @@ mod advice;
 mod code;
 mod cost;
 mod group;
+mod latent;
 mod memory;
 mod synchronization;
 mod words;
 
 pub use cost::Cost;
 pub(crate) use cost::share_words;
+pub use latent::{Elsewhere, LatentSharing};
 pub use synchronization::Sync;
-pub(crate) use words::{thread_list, union};
 
 use crate::at_once;
-use crate::causes::cost::Costs;
+use crate::causes::cost::{Costs, MIN_EVENTS, MIN_HITS};
 use crate::causes::group::{Class, Group, Origins};
 use crate::causes::memory::Memory;
 use crate::layouts::Placement;
@@ -31,16 +32,11 @@ use std::collections::{BTreeMap, HashMap};
 use ts_rs::TS;
 use types::numbers::grouped;
 
-/// Fewer events than this cost no measurable time (50 µs at 100 ns each).
-const MIN_EVENTS: u64 = 500;
 /// The same of threads that ran one after the other for lack of processors: a line that they use
 /// all the time changes hands about once for each turn, of a few milliseconds.
 const MIN_EVENTS_APART: u64 = 50;
 /// Such events in each second of the run.
 const MIN_RATE_APART: f64 = 20.0;
-/// Hits below which samples give no finding: of 20 that all are false sharing, at least 83 % are in
-/// truth, with 97.5 % confidence (Clopper and Pearson: 0.025^(1/20)); one alone could be anything.
-const MIN_HITS: u64 = 20;
 /// Share of all events below which a group is not listed.
 const LISTED: f64 = 0.01;
 /// Most findings.
@@ -147,6 +143,8 @@ pub(crate) struct Causes {
     /// Share of all RAW and WAW events that is synchronisation, 0 to 1; `None` where code is not
     /// known.
     pub synchronization: Option<f64>,
+    /// False sharing that would appear elsewhere.
+    pub latent: Vec<LatentSharing>,
 }
 
 impl Cause {
@@ -206,7 +204,8 @@ pub(crate) fn causes(profile: &Profile, placement: Option<&Placement>) -> Causes
     for (index, cause) in list.iter_mut().enumerate() {
         cause.id = format!("c{}", index + 1);
     }
-    Causes { list, synchronization: Some(synchronization) }
+    let latent = latent::found(profile, &telling.memory, &telling.costs);
+    Causes { list, synchronization: Some(synchronization), latent }
 }
 
 /// Makes findings of groups.

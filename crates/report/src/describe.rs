@@ -2,7 +2,7 @@
 //!
 //! Text, JSON and the page show the same ones. Neighbours: `analysis` supplies the facts.
 
-use crate::verdict::list;
+use crate::wording::list;
 use analysis::{
     Axis, Communication, Evidence, Judgement, Metrics, Pattern, Phase, Progress, Recognised, Suited,
 };

@@ -6,7 +6,7 @@
 //! `layouts` adds placements, `text` and `page` show it.
 
 use crate::at_once::AtOnce;
-use crate::causes::{self, Cause};
+use crate::causes::{self, Cause, LatentSharing};
 use crate::changes::Changes;
 use crate::code::{self, Code};
 use crate::describe;
@@ -64,6 +64,9 @@ pub struct Findings {
     /// Share of all RAW and WAW events that is synchronisation rather than data, 0 to 1; `None`
     /// where the code is not known.
     pub synchronization: Option<f64>,
+    /// False sharing that is not there, but would be on other machines, if memory began elsewhere,
+    /// or with more threads; the most often visited first.
+    pub latent: Vec<LatentSharing>,
     /// Variables, heap blocks and other memory on which threads meet; `None` when the profile does
     /// not know any.
     pub objects: Option<Objects>,
@@ -289,6 +292,7 @@ impl Findings {
             communication,
             causes: causes.list,
             synchronization: causes.synchronization,
+            latent: causes.latent,
             objects: objects::objects(profile, max_lines.max(OBJECTS_LISTED)),
             memory: None,
             changes: None,

@@ -17,6 +17,7 @@
 //! | `layouts.rs` | the machine, placements on it, where the talk meets |
 //! | `export.rs`, `export/` | matrices as CSV, NumPy, GraphML, DOT, and as numalize writes them; tables as CSV, JSON |
 //! | `text.rs`, `text/`, `table.rs` | the report in the terminal |
+//! | `wording.rs` | phrases that several sections use |
 //! | `page_use.rs` | a profile's pages as placement needs them |
 //! | `page.rs` | the report as one HTML file; its looks are in `web/` |
 //!
@@ -47,12 +48,13 @@ mod table;
 mod tasks;
 mod text;
 mod verdict;
+mod wording;
 
 #[cfg(test)]
 mod samples;
 
 pub use at_once::{AtOnce, ran_apart};
-pub use causes::{Cause, CauseKind, Cost, Side, Sync};
+pub use causes::{Cause, CauseKind, Cost, Elsewhere, LatentSharing, Side, Sync};
 pub use changes::{ChangedObject, Changes};
 pub use code::{Code, Flow};
 pub use compare::{CompareError, Setting, compare};

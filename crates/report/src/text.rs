@@ -63,6 +63,7 @@ fn write(
         memory::write_memory(out, style, memory)?;
     }
     causes::write_others(out, style, findings)?;
+    causes::write_latent(out, style, findings)?;
     if let Some(objects) = &findings.objects {
         objects::write_objects(out, style, objects)?;
     }
@@ -83,6 +84,16 @@ fn write(
             writeln!(out, "{}", style.wrap(&format!("  {sentence}"), "  "))?;
         }
     }
+    write_run(out, findings, profile, style)
+}
+
+/// The threads, where they could run, and how it was measured.
+fn write_run(
+    out: &mut String,
+    findings: &Findings,
+    profile: &Profile,
+    style: TextStyle,
+) -> fmt::Result {
     heading(out, style, "Threads")?;
     write_threads(out, style, findings)?;
     if let Some(placement) = &findings.placement {

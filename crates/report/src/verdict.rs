@@ -10,6 +10,7 @@ use crate::evidence;
 use crate::findings::{Pair, Talk, Thread};
 use crate::layouts::Placement;
 use crate::reliability::{Reliability, RestOn};
+use crate::wording::list;
 use analysis::MatrixKind;
 use serde::Serialize;
 use ts_rs::TS;
@@ -337,15 +338,6 @@ fn placement_sentence(placement: &Placement) -> Option<String> {
         text.push_str(&format!(" {order} in order ({}) does as well.", before.policy));
     }
     Some(text)
-}
-
-/// `a`, `a and b`, `a, b and c`.
-pub(crate) fn list(items: &[String]) -> String {
-    match items {
-        [] => String::new(),
-        [one] => one.clone(),
-        [start @ .., last] => format!("{} and {last}", start.join(", ")),
-    }
 }
 
 #[cfg(test)]

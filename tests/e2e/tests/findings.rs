@@ -127,3 +127,72 @@ fn first_cpu() -> String {
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
     list.trim().chars().take_while(char::is_ascii_digit).collect()
 }
+
+/// What the report says would be shared falsely elsewhere.
+fn latent(options: &[&str], flags: &[&str]) -> Vec<Value> {
+    let program = Target::new(Compiler::Gcc, "tests/programs/symbols/neighbours.c");
+    let program = program.flags(&["-O1", "-g", "-pthread"]).flags(flags).build().unwrap();
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let profile = scratch.join("neighbours.tt");
+    let run = threadtalk.verb("record").args(options).arg("-o").arg(&profile).arg("--");
+    run.arg(program).run().expect_code(0);
+    let report = threadtalk.verb("report").arg(&profile).arg("--json").run().expect_code(0);
+    let report: Value = serde_json::from_str(&report.stdout_text()).expect("JSON");
+    let text = threadtalk.verb("report").arg(&profile).run().expect_code(0).stdout_text();
+    let list = report["latent"].as_array().expect("a list").clone();
+    assert_eq!(text.contains("Not here, but elsewhere"), !list.is_empty(), "{text}");
+    list
+}
+
+/// Nothing is said.
+#[track_caller]
+fn silent(options: &[&str], flags: &[&str], why: &str) {
+    let found = latent(options, flags);
+    assert!(found.is_empty(), "{why}: {found:#?}");
+}
+
+/// What would have to be different: bytes of a line, bytes later, threads.
+fn ways(latent: &[Value]) -> Vec<[u64; 3]> {
+    let ways = latent.iter().flat_map(|one| one["ways"].as_array().unwrap());
+    let number = |way: &Value, key: &str| way[key].as_u64().unwrap_or(0);
+    ways.map(|way| ["line_bytes", "later", "divided_by"].map(|key| number(way, key))).collect()
+}
+
+#[test]
+fn what_would_be_shared_elsewhere_is_told_apart_from_what_is() {
+    let found = latent(&["--exact"], &[]);
+    assert_eq!(ways(&found), [[128, 0, 0]], "{found:#?}");
+    assert_eq!(found[0]["threads"], serde_json::json!([1, 2, 3, 4]));
+    assert!(found[0]["object"].as_str().unwrap().contains("allocated in array at neighbours.c:"));
+    assert!(found[0]["visits"].as_u64().unwrap() >= 4 * 600, "{found:#?}");
+    silent(&["--exact"], &["-DSTRIDE=128"], "mended");
+}
+
+#[test]
+fn where_a_block_begins_may_be_luck() {
+    let flags = &["-DSTRIDE=256", "-DWRITTEN=256"];
+    let lucky = latent(&["--exact"], &[flags, &["-DLUCK"][..]].concat());
+    let is_later = |way: &[u64; 3]| way[0] == 64 && way[1] > 0;
+    assert!(ways(&lucky).iter().any(is_later), "{lucky:#?}");
+    let on_purpose = latent(&["--exact"], flags);
+    assert!(!ways(&on_purpose).iter().any(is_later), "{on_purpose:#?}");
+}
+
+#[test]
+fn honest_neighbours_are_let_be() {
+    silent(&["--exact"], &["-DONLY_READ"], "nobody writes");
+    silent(&["--exact"], &["-DSTRIDE=8"], "shared now");
+    silent(&["--exact"], &["-DROUNDS=20"], "too seldom");
+    silent(&["--exact"], &["-DSTRIDE=512"], "far apart");
+}
+
+#[test]
+fn counted_accesses_show_who_comes_often_without_meeting_anybody() {
+    let often = &["-DROUNDS=1", "-DTIMES=300000"];
+    silent(&["--exact"], often, "one event for each line tells nothing");
+    let found = latent(&["--exact", "--pages"], often);
+    assert_eq!(ways(&found), [[128, 0, 0]], "{found:#?}");
+    assert_eq!(found[0]["by_page"], true);
+    let mended = [often, &["-DSTRIDE=128"][..]].concat();
+    silent(&["--exact", "--pages"], &mended, "mended");
+}

@@ -139,6 +139,12 @@ export type DataPolicy = {
 };
 export type Detector = "matching" | "transfers" | "watchpoints";
 export type Does = "write" | "read";
+export type Elsewhere = {
+  line_bytes: number;
+  later: number;
+  divided_by: number | null;
+  lines: number;
+};
 export type Estimate = {
   hits: number;
   low: number;
@@ -172,6 +178,7 @@ export type Findings = {
   communication_text: Array<string>;
   causes: Array<Cause>;
   synchronization: number | null;
+  latent: Array<LatentSharing>;
   objects: Objects | null;
   memory: MemoryUse | null;
   changes: Changes | null;
@@ -238,6 +245,16 @@ export type HotObject = {
 export type Judgement = {
   suited: Suited;
   why: string;
+};
+export type LatentSharing = {
+  object: string;
+  object_rows: Array<number>;
+  threads: Array<number>;
+  visits: number;
+  by_page: boolean;
+  ways: Array<Elsewhere>;
+  advice: string;
+  text: string;
 };
 export type Layer = {
   kind: CommKind;

@@ -23,6 +23,15 @@ export function causes(data: Data, store: Store): HTMLElement | null {
   return section
 }
 
+/** False sharing that is not there, but would be on other machines, if memory began elsewhere, or with more threads. */
+export function latent(data: Data): HTMLElement | null {
+  const list = data.findings.latent
+  if (list.length === 0) return null
+  const section = card('Not here, but elsewhere: false sharing that would appear', 'latent')
+  section.append(el('ul', {}, ...list.map((one) => el('li', {}, one.text))))
+  return section
+}
+
 function entry(data: Data, cause: Cause, open: boolean, store: Store): HTMLElement {
   const { text, badge } = KINDS[cause.kind]
   const summary = el(

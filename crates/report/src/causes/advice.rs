@@ -8,7 +8,7 @@ use crate::causes::memory::{ByThread, Memory, Piece, distance};
 use crate::causes::synchronization::Sync;
 use crate::causes::{CauseKind, FEW_LINES, words};
 use crate::lines::AccessKind;
-use crate::verdict::list;
+use crate::wording::list;
 use types::numbers::{grouped, percent};
 
 /// Bytes of a line.
@@ -25,7 +25,7 @@ const NOTABLE_FALSE: f64 = 0.2;
 
 /// The language of a source file, as far as it changes the words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Language {
+pub(super) enum Language {
     C,
     Cpp,
     Rust,
@@ -33,7 +33,7 @@ enum Language {
 }
 
 impl Language {
-    fn of(file: &str) -> Self {
+    pub(super) fn of(file: &str) -> Self {
         match file.rsplit('.').next().unwrap_or("") {
             "cpp" | "cc" | "cxx" | "C" | "hpp" | "hh" | "hxx" | "h++" => Language::Cpp,
             "rs" => Language::Rust,
@@ -81,7 +81,7 @@ struct About<'a> {
     memory: &'a Memory<'a>,
     language: Language,
     /// Sides with the most events, first.
-    sides: Vec<&'a Side>,
+    sides: Vec<Side>,
     hottest: Option<u64>,
 }
 
@@ -270,7 +270,7 @@ impl<'a> About<'a> {
     /// Fields of one instance that different code uses.
     fn separate_fields(&self) -> Option<String> {
         let hottest = self.hottest?;
-        let names = |side: &&Side| {
+        let names = |side: &Side| {
             let bytes = side.bytes();
             let of_line = bytes.iter().filter(|((line, _), _)| *line == hottest);
             self.memory.names(hottest, of_line.map(|(_, mask)| mask).fold(0, |a, b| a | b))

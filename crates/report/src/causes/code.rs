@@ -115,6 +115,15 @@ fn frames(text: &str) -> Vec<Frame<'_>> {
         .collect()
 }
 
+/// Whether a path of calls comes from this function.
+pub(super) fn leads_from(path: &str, function: &str) -> bool {
+    let is_it = |frame: &Frame<'_>| {
+        let rest = frame.function.strip_prefix(function);
+        !function.is_empty() && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('('))
+    };
+    frames(path).iter().any(is_it)
+}
+
 fn place_of(frame: &Frame<'_>, site: &SiteRow) -> Place {
     // `app+0x1139`: a function without a name, in another file than the site.
     if frame.at.is_empty() && frame.function.contains("+0x") {

@@ -16,6 +16,11 @@ use types::numbers::{duration, percent};
 
 /// Share of the processor time below which a finding is hardly worth it.
 pub(super) const WORTH: f64 = 0.02;
+/// Fewer events than this cost no measurable time (50 µs at 100 ns each).
+pub(super) const MIN_EVENTS: u64 = 500;
+/// Hits below which samples give no finding: of 20 that all are false sharing, at least 83 % are in
+/// truth, with 97.5 % confidence (Clopper and Pearson: 0.025^(1/20)); one alone could be anything.
+pub(super) const MIN_HITS: u64 = 20;
 /// Nanoseconds that a line takes from another core: usual, least, most.
 const LATENCY: Range = Range { mid: 100.0, low: 40.0, high: 200.0 };
 /// Nanoseconds that an instruction takes without waiting for lines.

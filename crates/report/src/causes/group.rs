@@ -10,10 +10,10 @@
 mod bytes;
 mod unite;
 
-use crate::causes::code::Origin;
+use crate::causes::code::{Origin, leads_from};
 use crate::causes::synchronization::Sync;
 use crate::lines::{AccessKind, moves_a_line};
-use profile::{EventRow, Profile};
+use profile::{EventRow, Profile, SiteRow};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use types::{CommKind, Sharing};
 pub(super) use unite::joined_by_object;
@@ -104,7 +104,7 @@ impl Side {
         all
     }
 
-    fn merge(&mut self, other: Side) {
+    pub(super) fn merge(&mut self, other: Side) {
         self.readers.extend(other.readers);
         self.writers.extend(other.writers);
         self.takes = self.takes.saturating_add(other.takes);
@@ -223,15 +223,16 @@ impl Group {
 pub(super) struct Origins {
     pub list: Vec<Origin>,
     of_site: Vec<u32>,
+    /// Of a site and a thread, where threads came there on different ways.
+    of_thread: HashMap<(u32, u32), u32>,
 }
 
 impl Origins {
     pub(super) fn of(profile: &Profile, paths: &HashMap<u32, Vec<&str>>) -> Self {
         let mut known: BTreeMap<Origin, u32> = BTreeMap::new();
         let mut list = Vec::new();
-        let mut number = |(index, site): (usize, &profile::SiteRow)| {
-            let none = Vec::new();
-            let mut origin = Origin::of(site, paths.get(&(index as u32)).unwrap_or(&none));
+        let mut number = |site: &SiteRow, paths: &[&str]| {
+            let mut origin = Origin::of(site, paths);
             // One place is one side, whoever calls it.
             let callers = std::mem::take(&mut origin.callers);
             *known.entry(origin.clone()).or_insert_with(|| {
@@ -239,17 +240,62 @@ impl Origins {
                 list.len() as u32 - 1
             })
         };
-        let of_site = profile.sites.iter().enumerate().map(&mut number).collect();
-        Self { list, of_site }
+        let starts = starts(profile);
+        let (mut of_site, mut of_thread) = (Vec::new(), HashMap::new());
+        for (site, row) in (0_u32..).zip(&profile.sites) {
+            let paths = paths.get(&site).map_or(&[][..], Vec::as_slice);
+            of_site.push(number(row, paths));
+            if paths.len() < 2 {
+                continue;
+            }
+            for (&start, threads) in &starts {
+                let own = number(row, &paths_from(start, paths, &starts));
+                if of_site.last() != Some(&own) {
+                    of_thread.extend(threads.iter().map(|thread| ((site, *thread), own)));
+                }
+            }
+        }
+        Self { list, of_site, of_thread }
     }
 
-    fn of_site(&self, site: u32) -> u32 {
-        self.of_site.get(site as usize).copied().unwrap_or(0)
+    /// The origin of an access at a site by a thread.
+    fn of_access(&self, site: u32, thread: u32) -> u32 {
+        let of_site = || self.of_site.get(site as usize).copied();
+        self.of_thread.get(&(site, thread)).copied().or_else(of_site).unwrap_or(0)
     }
 
     fn get(&self, origin: u32) -> &Origin {
         &self.list[origin as usize]
     }
+}
+
+/// Threads by the function in which they start.
+fn starts(profile: &Profile) -> BTreeMap<&str, Vec<u32>> {
+    let mut starts: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+    for row in &profile.threads {
+        let start = if row.identity.parent.is_none() { "main" } else { &row.start_symbol };
+        starts.entry(start).or_default().push(row.id.0);
+    }
+    starts
+}
+
+/// Those of the paths to a site that a thread with this start may have taken: one lock is taken by
+/// several functions, and each has threads of its own.
+fn paths_from<'a>(
+    start: &str,
+    paths: &[&'a str],
+    starts: &BTreeMap<&str, Vec<u32>>,
+) -> Vec<&'a str> {
+    let of = |is: &dyn Fn(&str) -> bool| -> Vec<&'a str> {
+        paths.iter().copied().filter(|path| is(path)).collect()
+    };
+    let own = of(&|path| leads_from(path, start));
+    if !own.is_empty() {
+        return own;
+    }
+    let others = || starts.keys().filter(|other| **other != start);
+    let free = of(&|path| !others().any(|other| leads_from(path, other)));
+    if free.is_empty() { paths.to_vec() } else { free }
 }
 
 /// What groups are told apart by before the code is looked at: kind of sharing, and the object.
@@ -330,7 +376,8 @@ struct One<'a> {
 
 impl<'a> One<'a> {
     fn of(event: &'a EventRow, origins: &Origins) -> Self {
-        let (from, to) = (origins.of_site(event.from_site), origins.of_site(event.to_site));
+        let from = origins.of_access(event.from_site, event.from.0);
+        let to = origins.of_access(event.to_site, event.to.0);
         let beside = is_beside(event, origins.get(from), origins.get(to));
         Self { event, from, to, beside, same_bytes: false }
     }

@@ -64,6 +64,11 @@ impl<'a> Memory<'a> {
         self.pieces[..end].iter().filter(overlaps).copied().collect()
     }
 
+    /// The pieces of an object.
+    pub(super) fn of_object(&self, object: u32) -> impl Iterator<Item = Piece> + '_ {
+        self.pieces.iter().filter(move |piece| piece.object == object).copied()
+    }
+
     /// Variables and fields that bytes of a line lie in, each once, in order.
     pub(super) fn names(&self, line: u64, mask: u64) -> Vec<String> {
         let mut names = Vec::new();
@@ -79,6 +84,24 @@ impl<'a> Memory<'a> {
         let mut seen = BTreeSet::new();
         names.retain(|name| seen.insert(name.clone()));
         names
+    }
+
+    /// The same, with the elements of arrays whose elements have no fields: `seeds[3]`.
+    pub(super) fn parts(&self, line: u64, mask: u64) -> Vec<String> {
+        let pieces = self.pieces(line, mask);
+        let [piece] = pieces[..] else { return self.names(line, mask) };
+        let stride = self.stride(piece.object).filter(|stride| *stride < piece.bytes);
+        let name = self.variable(piece.object);
+        let (Some(stride), Some(name), false) =
+            (stride, name, self.fields.contains_key(&piece.object))
+        else {
+            return self.names(line, mask);
+        };
+        let bits = (0..LINE).filter(|bit| mask & (1 << bit) != 0);
+        let inside = bits.filter_map(|bit| (line + bit).checked_sub(piece.start));
+        let indices: BTreeSet<u64> =
+            inside.filter(|at| *at < piece.bytes).map(|at| at / stride).collect();
+        indices.into_iter().map(|index| format!("{name}[{index}]")).collect()
     }
 
     fn fields_in(&self, piece: &Piece, line: u64, mask: u64) -> Vec<String> {

@@ -2,13 +2,13 @@
 //!
 //! Pure. Neighbours: `group` has what is said, `memory` the names, `advice` what follows from it.
 
+use crate::causes::advice::Language;
 use crate::causes::code::Origin;
 use crate::causes::group::{Class, Group, Origins, Side as Seen};
 use crate::causes::memory::Memory;
 use crate::causes::{CauseKind, Side};
 use crate::lines::{AccessKind, base_name};
-use crate::verdict::list;
-use types::numbers::grouped;
+use crate::wording::{list, thread_list};
 
 /// Most sides of a finding, and the share of its events that makes one worth it.
 const MAX_SIDES: usize = 4;
@@ -19,25 +19,23 @@ const MAX_RANGES: usize = 4;
 const MAX_NAMES: usize = 3;
 /// Most callers of a side.
 const MAX_CALLERS: usize = 4;
-/// Threads are listed one by one up to this many ranges.
-const RANGES: usize = 3;
 
 /// The sides with the most events, the first first; the ones that give and take most are among
-/// them.
-pub(super) fn chosen<'g>(group: &'g Group, origins: &Origins) -> Vec<(u32, &'g Seen)> {
-    let mut sides: Vec<(u32, &Seen)> = group.sides.iter().map(|(at, side)| (*at, side)).collect();
-    sides.sort_by_key(|(at, side)| {
-        // What the program does comes before what is not known.
-        let nowhere = origins.list[*at as usize].place.in_words() == "at unknown code";
-        (nowhere, std::cmp::Reverse(side.events()))
-    });
+/// them. Of synchronisation, a function is one side: it locks, signals and unlocks.
+pub(super) fn chosen(group: &Group, origins: &Origins) -> Vec<(u32, Seen)> {
+    let mut sides: Vec<(u32, Seen)> =
+        group.sides.iter().map(|(at, side)| (*at, side.clone())).collect();
+    by_weight(&mut sides, origins);
+    if matches!(group.class, Class::Sync(_)) {
+        sides = by_function(sides, origins);
+    }
     let most = |count: fn(&Seen) -> u64| {
         sides.iter().rev().max_by_key(|(_, side)| count(side)).map(|(at, _)| *at)
     };
     let (giver, taker) = (most(|side| side.gives), most(|side| side.takes));
     let least = group.events as f64 * NOTABLE_SIDE;
     let needed = |at: u32| Some(at) == giver || Some(at) == taker;
-    let mut kept: Vec<(u32, &Seen)> = Vec::new();
+    let mut kept: Vec<(u32, Seen)> = Vec::new();
     for (at, side) in sides {
         let notable = side.events() as f64 >= least && kept.len() < MAX_SIDES;
         if notable || needed(at) {
@@ -47,11 +45,38 @@ pub(super) fn chosen<'g>(group: &'g Group, origins: &Origins) -> Vec<(u32, &'g S
     kept
 }
 
+/// The sides of each function as one, at the place with the most events.
+fn by_function(sides: Vec<(u32, Seen)>, origins: &Origins) -> Vec<(u32, Seen)> {
+    let mut joined: Vec<(u32, Seen)> = Vec::new();
+    let key = |at: u32| {
+        let place = &origins.list[at as usize].place;
+        (!place.function.is_empty()).then_some((&place.function, &place.file))
+    };
+    for (at, side) in sides {
+        let known =
+            joined.iter_mut().find(|(other, _)| key(at).is_some() && key(*other) == key(at));
+        match known {
+            Some((_, one)) => one.merge(side),
+            None => joined.push((at, side)),
+        }
+    }
+    by_weight(&mut joined, origins);
+    joined
+}
+
+/// Orders sides by events; what the program does comes before what is not known.
+fn by_weight(sides: &mut [(u32, Seen)], origins: &Origins) {
+    sides.sort_by_key(|(at, side)| {
+        let nowhere = origins.list[*at as usize].place.in_words() == "at unknown code";
+        (nowhere, std::cmp::Reverse(side.events()))
+    });
+}
+
 /// The sides of a finding.
 pub(super) fn sides(group: &Group, origins: &Origins, memory: &Memory<'_>) -> Vec<Side> {
     chosen(group, origins)
         .into_iter()
-        .map(|(at, seen)| side(&origins.list[at as usize], seen, group, memory))
+        .map(|(at, seen)| side(&origins.list[at as usize], &seen, group, memory))
         .collect()
 }
 
@@ -65,7 +90,12 @@ fn side(origin: &Origin, seen: &Seen, group: &Group, memory: &Memory<'_>) -> Sid
         Some(line) => {
             let of_line = bytes.iter().filter(|((of, _), _)| *of == line);
             let mask = of_line.map(|(_, mask)| mask).fold(0, |a, b| a | b);
-            (memory.ranges(&bytes, line), memory.names(line, mask))
+            let fields = match Language::of(&origin.place.file) {
+                // Its indices are not counted from 0.
+                Language::Fortran => memory.names(line, mask),
+                _ => memory.parts(line, mask),
+            };
+            (memory.ranges(&bytes, line), fields)
         }
         None => Default::default(),
     };
@@ -125,7 +155,11 @@ fn side_words(side: &Side, object: &str) -> String {
     };
     // The object's own name says nothing new.
     let new = side.fields.iter().filter(|name| object.split(" (").next() != Some(name.as_str()));
-    let quoted: Vec<String> = new.take(MAX_NAMES).map(|name| format!("'{name}'")).collect();
+    let all: Vec<String> = new.map(|name| format!("'{name}'")).collect();
+    let mut quoted = all[..all.len().min(MAX_NAMES)].to_vec();
+    if all.len() > MAX_NAMES {
+        quoted.push(format!("{} more", all.len() - MAX_NAMES));
+    }
     let own = has_own_bytes(&side.bytes);
     let what = match (quoted.is_empty(), side.bytes.is_empty()) {
         (true, true) => String::new(),
@@ -207,45 +241,9 @@ fn neighbours(sides: &[Side]) -> Vec<String> {
     names
 }
 
-/// Both lists in order, each thread once.
-pub(crate) fn union(a: &[u32], b: &[u32]) -> Vec<u32> {
-    let mut all: Vec<u32> = a.iter().chain(b).copied().collect();
-    all.sort_unstable();
-    all.dedup();
-    all
-}
-
-/// `T1`, `T0, T2 and T4–T7`, `23 threads`; ids in order.
-pub(crate) fn thread_list(threads: &[u32]) -> String {
-    let runs: Vec<&[u32]> = threads.chunk_by(|a, b| a + 1 == *b).collect();
-    if runs.len() > RANGES {
-        return format!("{} threads", grouped(threads.len() as u64));
-    }
-    let run = |run: &&[u32]| match run {
-        [one] => vec![format!("T{one}")],
-        [one, two] => vec![format!("T{one}"), format!("T{two}")],
-        [first, .., last] => vec![format!("T{first}–T{last}")],
-        [] => vec![],
-    };
-    list(&runs.iter().flat_map(run).collect::<Vec<_>>())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn threads_are_listed_shortly() {
-        for (threads, expected) in [
-            (&[1][..], "T1"),
-            (&[0, 1], "T0 and T1"),
-            (&[0, 2, 4, 5, 6], "T0, T2 and T4–T6"),
-            (&[0, 2, 4, 6], "4 threads"),
-        ] {
-            assert_eq!(thread_list(threads), expected);
-        }
-        assert_eq!(union(&[1, 3], &[2, 3]), [1, 2, 3]);
-    }
 
     #[test]
     fn bytes_of_threads_are_told_apart() {

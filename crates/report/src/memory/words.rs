@@ -2,10 +2,9 @@
 //!
 //! Neighbours: `advice` finds what is said, `text/memory.rs` and the page show it.
 
-use crate::causes::thread_list;
 use crate::memory::advice::{DataAdvice, DataPattern, Facts, Found, GainOf};
 use crate::memory::objects::ObjectUse;
-use crate::verdict::list;
+use crate::wording::{list, thread_list};
 use analysis::binary_bytes;
 use types::numbers::{grouped, percent, short};
 

@@ -1,4 +1,5 @@
-//! What to change, in the terminal: the weightiest causes first of all, and later the list of all.
+//! What to change, in the terminal: the weightiest causes first of all, and later the list of all
+//! and what would appear elsewhere.
 
 use super::heading;
 use super::style::{TextStyle, printable};
@@ -63,6 +64,18 @@ pub(super) fn write_others(out: &mut String, style: TextStyle, findings: &Findin
         };
         let text = format!("  - {}{lines}: {}.{after}", printable(&cause.title), weight(cause));
         writeln!(out, "{}", style.wrap(&text, "     "))?;
+    }
+    Ok(())
+}
+
+/// False sharing that would appear elsewhere, apart from what was counted.
+pub(super) fn write_latent(out: &mut String, style: TextStyle, findings: &Findings) -> fmt::Result {
+    if findings.latent.is_empty() {
+        return Ok(());
+    }
+    heading(out, style, "Not here, but elsewhere: false sharing that would appear")?;
+    for one in &findings.latent {
+        writeln!(out, "{}", style.wrap(&format!("  - {}", printable(&one.text)), "    "))?;
     }
     Ok(())
 }

@@ -3,11 +3,11 @@
 
 use super::style::{TextStyle, printable};
 use super::{heading, more};
-use crate::causes::{thread_list, union};
 use crate::code::{Code, Flow};
 use crate::evidence::{self, EvidenceShare};
 use crate::lines::{Access, AccessKind, ByteUse, Bytes, HotLine, Lines, Split};
 use crate::table::{Align, Table};
+use crate::wording::{thread_list, union};
 use std::fmt::{self, Write};
 use types::numbers::{grouped, percent, short};
 

@@ -2,8 +2,8 @@
 
 use super::style::{TextStyle, printable};
 use super::{heading, more};
-use crate::causes::thread_list;
 use crate::objects::{HotObject, Objects};
+use crate::wording::thread_list;
 use std::fmt::{self, Write};
 use types::numbers::{grouped, percent};
 

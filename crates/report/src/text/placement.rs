@@ -5,7 +5,7 @@ use super::{THREADS_SHOWN, more};
 use crate::layouts::{Layout, Placement};
 use crate::policies::PolicyCost;
 use crate::table::{Align, Table};
-use crate::verdict::list;
+use crate::wording::list;
 use std::fmt::{self, Write};
 use types::numbers::{nanoseconds, percent, short};
 
