@@ -2,14 +2,14 @@
 
 use crate::header::{Header, InC, Structure, constants, in_c, structure};
 use crate::layouts::{
-    self, AllocatedBlock, Blocks, Call, CellPlace, Chain, Choice, Chosen, Cover, Departed, Frame,
-    Rule, Session, ThreadState, Told, TrackedNote, how, rule,
+    self, AllocatedBlock, Awaited, Blocks, Call, CellPlace, Chain, Choice, Chosen, Cover, Departed,
+    Frame, Rule, Session, ThreadState, Told, TrackedNote, how, rule,
 };
 use engine::access::Repeat;
 use engine::elements::{self, Kind, Mask};
 use engine::{control, descriptor, grants, options};
 use std::mem::offset_of;
-use wire::detail::{self, Cell, ChunkHead, Event, holds, kind};
+use wire::detail::{self, Cell, ChunkHead, Event, Returns, holds, kind};
 use wire::objects;
 use wire::pages;
 use wire::session::{self, Deaths, mode};
@@ -25,6 +25,7 @@ in_c! {
     Chain: "struct chain",
     Choice: "struct choice",
     Chosen: "struct chosen",
+    Awaited: "struct awaited",
     Rule: "struct rule",
     Deaths: "struct deaths",
     Departed: "struct departed",
@@ -54,6 +55,7 @@ pub fn header() -> String {
     calls(h);
     blocks(h);
     allocations(h);
+    returns(h);
     threads(h);
     frame(h);
     layouts::declare_variables(h);
@@ -170,6 +172,8 @@ fn counting(h: &mut Header) {
             threads,
             modules,
             page_accesses_lost,
+            meanings,
+            tallies,
         }
     );
     constants!(
@@ -436,6 +440,20 @@ fn allocations(h: &mut Header) {
     );
 }
 
+fn returns(h: &mut Header) {
+    constants!(
+        h,
+        RETURNS_PER_CHUNK = detail::RETURNS,
+        HOLDS_RETURNS = holds::RETURNS,
+        TALLIES_BYTES = session::TALLIES_BYTES,
+        PAGE_INSTRUCTIONS = offset_of!(session::ThreadPage, instructions),
+        MAX_AWAITED = layouts::MAX_AWAITED,
+        MAX_RETURN_CHUNKS = layouts::MAX_RETURN_CHUNKS,
+    );
+    structure!(h, "returns" = Returns { line, returns, instructions });
+    structure!(h, "awaited" = Awaited { line, since, returned });
+}
+
 fn threads(h: &mut Header) {
     constants!(h, CHOICE_BITS = layouts::CHOICE_BITS, MAX_CHOSEN = layouts::MAX_CHOSEN);
     structure!(h, "choice" = Choice { left, shift });
@@ -489,6 +507,12 @@ fn threads(h: &mut Header) {
             chosen,
             chosen_count,
             chance,
+            awaited,
+            awaits,
+            waits_again,
+            return_chunks,
+            slice,
+            to_await,
         }
     );
 }

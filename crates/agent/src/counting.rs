@@ -7,7 +7,7 @@ use crate::layouts::{
 use crate::lock::Lock;
 use crate::session;
 use crate::sys;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 use engine::AddressHash;
 use hashbrown::HashMap;
 use wire::objects::MAX_BLOCKS;
@@ -57,6 +57,8 @@ pub fn prepare() {
         threads: &raw const h.threads,
         modules: &raw const h.modules,
         page_accesses_lost: (&raw const h.page_accesses_lost).cast_mut(),
+        meanings: session::meaning(0) as *const AtomicU32 as u64,
+        tallies: &raw const h.tallies,
     };
     // SAFETY: no slow path runs yet.
     unsafe {

@@ -308,6 +308,25 @@ impl Chosen {
     pub const NONE: Chosen = Chosen { site: 0, weight: 0 };
 }
 
+/// Lines to which a thread's return is awaited at a time, and chunks with returns that it may have.
+pub const MAX_AWAITED: usize = 4;
+pub const MAX_RETURN_CHUNKS: usize = 4;
+
+/// A line to which the thread's return is awaited.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Awaited {
+    /// Address of the line; 0 = none.
+    pub line: u64,
+    /// Instructions executed when the waiting began, and how often it has come back since then.
+    pub since: u64,
+    pub returned: u64,
+}
+
+impl Awaited {
+    pub const NONE: Awaited = Awaited { line: 0, since: 0, returned: 0 };
+}
+
 /// System calls have lower numbers than this.
 pub const SYSTEM_CALLS: usize = 512;
 
@@ -402,6 +421,15 @@ pub struct ThreadState {
     pub chosen: [Chosen; MAX_CHOSEN],
     pub chosen_count: u64,
     pub chance: u64,
+    /// Lines to which its return is awaited, a bit for each by its number modulo 64, whether it has
+    /// just come back to one, and chunks of returns, each plus one; 0 = none yet.
+    pub awaited: [Awaited; MAX_AWAITED],
+    pub awaits: u64,
+    pub waits_again: u64,
+    pub return_chunks: [u32; MAX_RETURN_CHUNKS],
+    /// Time slice of its last event, plus one; of how many more in it returns are awaited.
+    pub slice: u32,
+    pub to_await: u32,
 }
 
 /// In [`ThreadState::sharer`]: there was no number left.
@@ -451,6 +479,9 @@ pub struct Session {
     pub threads: *const AtomicU32,
     pub modules: *const AtomicU32,
     pub page_accesses_lost: *mut AtomicU64,
+    /// Address of what tallies mean, and how many there are.
+    pub meanings: u64,
+    pub tallies: *const AtomicU32,
 }
 
 /// What is noted about a tracked block.

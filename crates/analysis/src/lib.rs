@@ -13,6 +13,7 @@
 //! | `phase_kinds.rs` | stretches of a run by who communicates with whom |
 //! | `progress.rs` | the program's own time: how far it was, and how long it takes alone |
 //! | `overlap.rs` | how much threads ran at the same time |
+//! | `expected.rs` | how often lines can change hands at most when threads run at once |
 //! | `latent.rs` | false sharing that other lines, offsets or numbers of threads would show |
 //! | `mse.rs` | how far two matrices are apart |
 //! | `pattern.rs`, `pattern/` | which of the common patterns a matrix shows |
@@ -33,6 +34,7 @@ mod communication;
 mod data_mapping;
 mod difference;
 mod evidence;
+mod expected;
 #[cfg(test)]
 mod golden;
 mod heterogeneity;
@@ -61,6 +63,7 @@ pub use difference::{
     LineChange, ObjectChange, ObjectChanges, Run, Side, difference, object_changes,
 };
 pub use evidence::{Evidence, HITS_PER_PAIR, HITS_PER_THREAD};
+pub use expected::{Pace, Visitor, most_transfers};
 pub use heterogeneity::{heterogeneity, unevenness};
 pub use kinds::{Choice, ChoiceError, MatrixKind, both_ways};
 pub use larger_pages::{PageSize, larger_pages, pages_by_address};

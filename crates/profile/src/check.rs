@@ -6,6 +6,7 @@
 
 mod detail;
 mod pages;
+mod returns;
 
 use crate::{
     ActivityRow, CommRow, Mode, OwnTime, Profile, RunningRow, SliceRow, ThreadRow, Totals,
@@ -24,6 +25,7 @@ pub(crate) fn check(profile: &Profile) -> Result<(), String> {
     check_estimates(profile)?;
     detail::check(profile)?;
     pages::check(profile)?;
+    returns::check(profile)?;
     check_totals(profile)
 }
 

@@ -9,12 +9,12 @@
 
 use crate::check::check;
 use crate::parquet_file::{Data, decode, encode};
-use crate::rows::{self, detail, pages};
+use crate::rows::{self, detail, pages, returns};
 use crate::schema::{
     ACCESSES, ACCESSES_V7, ACTIVITY, BLOCKS, CALLS, COMM, COMM_V2, COMM_V3, EVENTS, EVENTS_V2,
     EVENTS_V3, EVENTS_V4, FIELDS, FLOW, FLOW_WITH_NODES, LINES, LINES_V2, LINES_V3, META_FILE,
-    OBJECTS, OBJECTS_V5, PAGES, PROCESSES_FOLDER, RUNNING, SCHEMA_VERSION, SITES, SLICES, THREADS,
-    THREADS_V1, THREADS_V2, TOUCHED, TRACE_FILE, Table,
+    OBJECTS, OBJECTS_V5, PAGES, PROCESSES_FOLDER, RETURNS, RUNNING, SCHEMA_VERSION, SITES, SLICES,
+    THREADS, THREADS_V1, THREADS_V2, TOUCHED, TRACE_FILE, Table,
 };
 use crate::{FlowRow, Meta, ObjectRow, PageTables, Profile, ProfileError};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -110,6 +110,7 @@ impl Profile {
         write(&PAGES, pages::page_columns(&self.pages.pages))?;
         write(&ACCESSES, pages::access_columns(&self.pages.accesses))?;
         write(&TOUCHED, pages::touched_columns(&self.pages.touched))?;
+        write(&RETURNS, returns::return_columns(&self.returns))?;
         let meta = MetaFile { meta: self.meta.clone(), tables };
         let mut json = serde_json::to_vec_pretty(&meta)
             .map_err(|e| ProfileError::Inconsistent { reason: e.to_string() })?;
@@ -165,19 +166,14 @@ impl Profile {
                 },
                 lines: folder.read(lines, detail::lines_from)?,
                 events: folder.read(events, detail::events_from)?,
-                flow: match written_in {
-                    ..6 => Vec::new(),
-                    _ => folder.read(&FLOW, detail::flow_from)?,
-                },
-                calls: match written_in {
-                    ..6 => Vec::new(),
-                    _ => folder.read(&CALLS, detail::calls_from)?,
-                },
+                flow: folder.read_since(6, written_in, &FLOW, detail::flow_from)?,
+                calls: folder.read_since(6, written_in, &CALLS, detail::calls_from)?,
                 pages: match written_in {
                     ..7 => PageTables::default(),
                     7 => folder.page_tables(&ACCESSES_V7)?,
                     _ => folder.page_tables(&ACCESSES)?,
                 },
+                returns: folder.read_since(9, written_in, &RETURNS, returns::returns_from)?,
             }
         };
         check(&profile).map_err(damaged(path.join(META_FILE)))?;
@@ -220,6 +216,17 @@ impl Folder<'_> {
             accesses: self.read(accesses, pages::accesses_from)?,
             touched: self.read(&TOUCHED, pages::touched_from)?,
         })
+    }
+
+    /// The rows of a table that there is since version `since`; before that there are none.
+    fn read_since<R>(
+        &self,
+        since: u32,
+        written_in: u32,
+        table: &Table,
+        rows_from: impl Fn(Vec<Data>) -> Result<Vec<R>, String>,
+    ) -> Result<Vec<R>, ProfileError> {
+        if written_in < since { Ok(vec![]) } else { self.read(table, rows_from) }
     }
 
     /// The rows of a table; `rows_from` says what is wrong with them in a phrase.

@@ -29,6 +29,7 @@ pub use schema::{SCHEMA_VERSION, TRACE_FILE};
 pub use tables::pages::{
     AccessRow, NodesSeen, PAGE_BYTES, PAGE_SHIFT, PageRow, PageTables, PageUse, TouchedRow,
 };
+pub use tables::returns::ReturnRow;
 pub use tables::{
     ActivityRow, BlockRow, CallRow, CommRow, EventRow, FieldRow, FlowRow, LineRow, ObjectRow,
     RunningRow, Sampled, SiteRow, SliceRow, ThreadRow,

@@ -2,6 +2,7 @@
 
 use crate::meta::Meta;
 use crate::tables::pages::PageTables;
+use crate::tables::returns::ReturnRow;
 use crate::tables::{
     ActivityRow, BlockRow, CallRow, CommRow, EventRow, FieldRow, FlowRow, LineRow, ObjectRow,
     RunningRow, SiteRow, SliceRow, ThreadRow,
@@ -41,6 +42,8 @@ pub struct Profile {
     pub flow: Vec<FlowRow>,
     /// Who uses which page; empty where pages were not recorded.
     pub pages: PageTables,
+    /// How often threads come back to lines that they share, a sample; may be empty.
+    pub returns: Vec<ReturnRow>,
 }
 
 impl Profile {
@@ -66,6 +69,7 @@ impl Profile {
             calls,
             flow,
             pages,
+            returns: vec![],
         }
     }
 
@@ -244,6 +248,7 @@ pub(crate) mod tests {
         profile.events = events();
         profile.calls = calls();
         profile.pages = crate::sample::pages();
+        profile.returns = crate::sample::returns();
         profile.meta.page_use = Some(PageUse { estimated: false, private_bytes: 1 << 20, lost: 0 });
         profile
     }

@@ -6,6 +6,7 @@
 
 pub(crate) mod detail;
 pub(crate) mod pages;
+pub(crate) mod returns;
 
 use crate::parquet_file::{Data, Text, name};
 use crate::{ActivityRow, CommRow, RunningRow, Sampled, SliceRow, ThreadRow};

@@ -9,6 +9,7 @@ use crate::meta::{Meta, Mode, Parameters, Totals};
 use crate::model::Profile;
 use crate::schema::SCHEMA_VERSION;
 use crate::tables::pages::{AccessRow, NodesSeen, PageRow, PageTables, TouchedRow};
+use crate::tables::returns::ReturnRow;
 use crate::tables::{CommRow, FlowRow, ThreadRow};
 use types::{CommKind, Sharing, ThreadId, ThreadIdentity};
 
@@ -94,6 +95,11 @@ pub fn flow() -> Vec<FlowRow> {
         hits: 0,
     };
     vec![stretch, FlowRow { start_ns: 700, end_ns: 700, kind: CommKind::Waw, hits: 1, ..stretch }]
+}
+
+/// How often T1 comes back to a line.
+pub fn returns() -> Vec<ReturnRow> {
+    vec![ReturnRow { line: 0x40c0, thread: ThreadId(1), returns: 12, instructions: 3000 }]
 }
 
 /// Two pages of object 1, both touched first by T0, the second used by T1 and T2 afterwards.

@@ -14,6 +14,7 @@
 //! | 6 | `type` and `stride` in `objects`; the tables `blocks`, `fields`, `calls` and `flow` |
 //! | 7 | the tables `pages`, `accesses` and `touched`, and `page_use` in `profile.json` |
 //! | 8 | `node`, `local` and `remote` in `accesses` |
+//! | 9 | the table `returns` |
 //!
 //! # What readers may rely on within a version
 //! - Tables and columns are only added, never removed or given another meaning; unknown ones can be
@@ -32,7 +33,7 @@
 //! - Thread ids are dense from 0 (the initial thread), and a parent's id is below its children's.
 
 /// The version this build writes, and the newest it reads.
-pub const SCHEMA_VERSION: u32 = 8;
+pub const SCHEMA_VERSION: u32 = 9;
 
 /// The file that makes a folder a profile.
 pub const META_FILE: &str = "profile.json";
@@ -521,10 +522,27 @@ pub const TOUCHED: Table = Table {
     ],
 };
 
+/// One row per line and thread.
+pub const RETURNS: Table = Table {
+    name: "returns",
+    doc: "How often threads come back to lines that they share: a sample of lines and times, ordered \
+          by line and thread.",
+    columns: &[
+        column("line", ColumnType::U64, "Line of memory, as in events."),
+        column("thread", ColumnType::U32, "The thread."),
+        column("returns", ColumnType::U64, "How often it was seen to come back."),
+        column(
+            "instructions",
+            ColumnType::U64,
+            "Instructions that it executed while that was looked at.",
+        ),
+    ],
+};
+
 /// The tables of this version.
-pub const TABLES: [Table; 16] = [
+pub const TABLES: [Table; 17] = [
     THREADS, SLICES, ACTIVITY, RUNNING, COMM, SITES, OBJECTS, BLOCKS, FIELDS, LINES, EVENTS, CALLS,
-    FLOW, PAGES, ACCESSES, TOUCHED,
+    FLOW, PAGES, ACCESSES, TOUCHED, RETURNS,
 ];
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The rows of a profile's tables in memory; `schema.rs` documents the columns.
 
 pub mod pages;
+pub mod returns;
 
 use statistics::{Weighted, poisson};
 use std::collections::{BTreeMap, BTreeSet};

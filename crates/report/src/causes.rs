@@ -9,19 +9,21 @@
 mod advice;
 mod code;
 mod cost;
+mod expected;
 mod group;
 mod latent;
 mod memory;
 mod synchronization;
 mod words;
 
-pub use cost::Cost;
 pub(crate) use cost::share_words;
+pub use cost::{AtMost, Cost};
 pub use latent::{Elsewhere, LatentSharing};
 pub use synchronization::Sync;
 
 use crate::at_once;
 use crate::causes::cost::{Costs, MIN_EVENTS, MIN_HITS};
+use crate::causes::expected::Visits;
 use crate::causes::group::{Class, Group, Origins};
 use crate::causes::memory::Memory;
 use crate::layouts::Placement;
@@ -33,10 +35,9 @@ use ts_rs::TS;
 use types::numbers::grouped;
 
 /// The same of threads that ran one after the other for lack of processors: a line that they use
-/// all the time changes hands about once for each turn, of a few milliseconds.
-const MIN_EVENTS_APART: u64 = 50;
-/// Such events in each second of the run.
-const MIN_RATE_APART: f64 = 20.0;
+/// all the time changes hands about once for each turn, of a few milliseconds. Fewer may be a
+/// single hand-over from each of some threads.
+const MIN_EVENTS_APART: u64 = 8;
 /// Share of all events below which a group is not listed.
 const LISTED: f64 = 0.01;
 /// Most findings.
@@ -187,6 +188,7 @@ pub(crate) fn causes(profile: &Profile, placement: Option<&Placement>) -> Causes
         profile,
         origins: &origins,
         memory: Memory::of(profile),
+        visits: Visits::of(profile),
         costs: Costs::of(profile, placement, all),
         all,
     };
@@ -213,6 +215,7 @@ struct Telling<'a> {
     profile: &'a Profile,
     origins: &'a Origins,
     memory: Memory<'a>,
+    visits: Visits<'a>,
     costs: Costs,
     /// Events of the run.
     all: u64,
@@ -221,14 +224,17 @@ struct Telling<'a> {
 impl Telling<'_> {
     /// The finding of each group; `None` where there is too little to tell.
     fn causes(&self, groups: &[Group]) -> Vec<Option<Cause>> {
-        let told: Vec<&Group> = groups.iter().filter(|group| self.is_listed(group)).collect();
-        let pairs: Vec<_> = told.iter().map(|group| &group.pairs).collect();
+        let most: Vec<Option<AtMost>> = groups.iter().map(|group| self.at_most(group)).collect();
+        let listed = |(group, most): (&Group, &Option<AtMost>)| self.is_listed(group, *most);
+        let listed: Vec<bool> = groups.iter().zip(&most).map(listed).collect();
+        let told = groups.iter().zip(&listed).filter(|(_, listed)| **listed);
+        let pairs: Vec<_> = told.map(|(group, _)| &group.pairs).collect();
         let mut at_once = at_once::little(self.profile, &pairs).into_iter();
-        let cause = |group: &Group| {
-            let at_once = self.is_listed(group).then(|| at_once.next())??;
-            self.is_enough(group, at_once).then(|| self.finding(group, at_once))
+        let cause = |((group, most), listed): ((&Group, Option<AtMost>), bool)| {
+            let at_once = listed.then(|| at_once.next())??;
+            self.is_enough(group, at_once, most).then(|| self.finding(group, at_once, most))
         };
-        groups.iter().map(cause).collect()
+        groups.iter().zip(most).zip(listed).map(cause).collect()
     }
 
     fn is_sampled(&self) -> bool {
@@ -239,25 +245,35 @@ impl Telling<'_> {
         group.events as f64 / self.all as f64
     }
 
-    fn is_listed(&self, group: &Group) -> bool {
+    /// The most that the group's threads may make; nothing is known of those that come to wait for
+    /// each other.
+    fn at_most(&self, group: &Group) -> Option<AtMost> {
+        let waits = matches!(group.class, Class::Sync(sync) if sync != Sync::References);
+        let most = self.visits.most(&group.lines, &self.costs.pace()).filter(|_| !waits)?;
+        Some(self.costs.at_most(most))
+    }
+
+    /// Whether a group is looked at; `most` transfers may be made by its threads.
+    fn is_listed(&self, group: &Group, most: Option<AtMost>) -> bool {
         let seen = !self.is_sampled() || group.hits >= MIN_HITS;
-        let told = group.class != Class::Unknown;
-        group.events >= MIN_EVENTS_APART && seen && told && self.share(group) >= LISTED
+        let told = group.class != Class::Unknown && group.events >= MIN_EVENTS_APART;
+        let matters = most.is_some_and(|most| most.may_be_worth());
+        told && seen && (matters || self.share(group) >= LISTED)
     }
 
-    /// Whether there are enough events, `apart` being how little its threads ran at the same time.
-    fn is_enough(&self, group: &Group, apart: Option<f64>) -> bool {
-        let in_turns = !self.is_sampled() && apart.is_some() && group.class == Class::False;
-        let least = MIN_EVENTS_APART as f64 + MIN_RATE_APART * self.profile.meta.wall_seconds;
-        let notable = group.events as f64 >= least && self.share(group) >= NOTABLE_OTHER;
-        group.events >= MIN_EVENTS || in_turns && notable
+    /// Whether there are enough events, `apart` being how little its threads ran at the same time:
+    /// of those that did not, few are enough if they come there often.
+    fn is_enough(&self, group: &Group, apart: Option<f64>, most: Option<AtMost>) -> bool {
+        let in_turns = apart.is_some() && most.is_some_and(|most| most.may_be_worth());
+        group.events >= MIN_EVENTS || in_turns
     }
 
-    fn finding(&self, group: &Group, at_once: Option<f64>) -> Cause {
+    fn finding(&self, group: &Group, at_once: Option<f64>, at_most: Option<AtMost>) -> Cause {
         let seen = Seen {
             hits: self.is_sampled().then_some(group.hits),
             share: self.share(group),
             at_once,
+            at_most,
         };
         finding(group, seen, self.origins, &self.memory, &self.costs)
     }
@@ -283,11 +299,12 @@ struct Seen {
     /// Of all events.
     share: f64,
     at_once: Option<f64>,
+    at_most: Option<AtMost>,
 }
 
 fn finding(
     group: &Group,
-    Seen { hits, share, at_once }: Seen,
+    Seen { hits, share, at_once, at_most }: Seen,
     origins: &Origins,
     memory: &Memory<'_>,
     costs: &Costs,
@@ -300,7 +317,7 @@ fn finding(
     let advice = advice::advice(kind, group, origins, memory);
     let least = if kind == CauseKind::FalseSharing { NOTABLE_FALSE } else { NOTABLE_OTHER };
     let cost = costs.of_events(group.events, hits, share >= least);
-    let cost = cost.leaving_out(left_out(kind, group), at_once, share >= NOTABLE_FALSE);
+    let cost = cost.leaving_out(left_out(kind, group), at_once, at_most, share >= NOTABLE_FALSE);
     let lines = match group.lines.len() {
         0 => String::new(),
         1 => ", one line".into(),

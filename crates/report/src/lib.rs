@@ -54,7 +54,7 @@ mod wording;
 mod samples;
 
 pub use at_once::{AtOnce, ran_apart};
-pub use causes::{Cause, CauseKind, Cost, Elsewhere, LatentSharing, Side, Sync};
+pub use causes::{AtMost, Cause, CauseKind, Cost, Elsewhere, LatentSharing, Side, Sync};
 pub use changes::{ChangedObject, Changes};
 pub use code::{Code, Flow};
 pub use compare::{CompareError, Setting, compare};

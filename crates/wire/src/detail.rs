@@ -14,6 +14,8 @@ pub const HEAD_BYTES: u64 = 64;
 pub const CELLS: usize = 60;
 /// Entries of events in a chunk.
 pub const EVENTS: usize = 20;
+/// Entries of returns in a chunk.
+pub const RETURNS: usize = 40;
 
 /// What a chunk holds, in [`ChunkHead::holds`].
 pub mod holds {
@@ -23,6 +25,8 @@ pub mod holds {
     pub const CELLS: u32 = 1;
     /// [`Event`](super::Event)s.
     pub const EVENTS: u32 = 2;
+    /// [`Returns`](super::Returns).
+    pub const RETURNS: u32 = 3;
 }
 
 /// Kind of event and of sharing, in [`Cell::kind`] and [`Event::kind`].
@@ -111,6 +115,18 @@ pub struct Event {
     pub other_bytes: AtomicU64,
 }
 
+/// How often the thread came back to a line, from moments on at which it had just met another
+/// thread there.
+#[repr(C)]
+pub struct Returns {
+    /// Address of the first byte of the 64-byte line.
+    pub line: u64,
+    /// How often it came back.
+    pub returns: AtomicU64,
+    /// Instructions that it executed while that was looked at.
+    pub instructions: AtomicU64,
+}
+
 /// A chunk with all it may hold.
 #[repr(C)]
 pub union Chunk {
@@ -125,3 +141,5 @@ const _: () = assert!(size_of::<Cell>() == 16);
 const _: () = assert!(size_of::<Event>() == 48);
 const _: () = assert!(HEAD_BYTES as usize + CELLS * 16 <= CHUNK_BYTES as usize);
 const _: () = assert!(HEAD_BYTES as usize + EVENTS * 48 <= CHUNK_BYTES as usize);
+const _: () = assert!(size_of::<Returns>() == 24);
+const _: () = assert!(HEAD_BYTES as usize + RETURNS * 24 <= CHUNK_BYTES as usize);

@@ -94,7 +94,8 @@ fn nothing_where_nothing_is_wrong() {
 }
 
 /// On one processor threads take turns of some milliseconds, and a line that they fight over
-/// changes hands once for each: few events, but the flaw is the same.
+/// changes hands once for each: few events, but the flaw is the same, and how often the threads
+/// come to the line shows it.
 #[test]
 fn flaws_are_told_where_threads_share_one_processor() {
     let causes = |flags: &[&str]| {
@@ -108,7 +109,7 @@ fn flaws_are_told_where_threads_share_one_processor() {
         let cpu = first_cpu();
         shell.push(&cpu);
         let run = threadtalk.verb("record").args(["--exact", "-o"]).arg(&profile).arg("--");
-        run.args(shell).arg(program).arg("100000000").run().expect_code(0);
+        run.args(shell).arg(program).arg("20000000").run().expect_code(0);
         let report = threadtalk.verb("report").arg(&profile).arg("--json").run().expect_code(0);
         serde_json::from_str::<Value>(&report.stdout_text()).expect("JSON")
     };
@@ -116,6 +117,8 @@ fn flaws_are_told_where_threads_share_one_processor() {
     let headline = broken["verdict"]["headline"].as_str().unwrap();
     assert!(!headline.contains("will change little"), "{headline}");
     assert_eq!(broken["causes"][0]["kind"], "false_sharing", "{headline}");
+    let most = &broken["causes"][0]["cost"]["at_most"];
+    assert!(most["cpu_share"].as_f64().is_some_and(|share| share > 0.05), "{most}");
     let fixed = causes(&["-DFIXED"]);
     let of_data = |cause: &&Value| cause["kind"] == "false_sharing";
     assert_eq!(fixed["causes"].as_array().unwrap().iter().find(of_data), None);

@@ -18,6 +18,10 @@ export type Activity = {
   threads_per_row: number;
   values: string;
 };
+export type AtMost = {
+  events: number;
+  cpu_share: number | null;
+};
 export type AtOnce = {
   wanted: number;
   ran: number | null;
@@ -103,6 +107,7 @@ export type Cost = {
   not_known: boolean;
   at_once: number | null;
   without: string;
+  at_most: AtMost | null;
 };
 export type Counted = "matrix" | "detail" | "undirected" | "reference" | "translate";
 export type DataAdvice = {

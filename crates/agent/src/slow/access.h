@@ -127,6 +127,7 @@ static inline void read_in_one_step(struct thread *t, u64 start, u64 end, u32 si
 // Reads bytes `start` to `end` of one block.
 static void read_part(struct thread *t, u64 start, u64 end, u32 site) {
     u64 place = place_of(start);
+    note_return(t, start);
     if (passes_at(t, place, start) || *grant_of(t, start) & READ)
         return;
     if (place != NOT_SHARED) {
@@ -316,6 +317,7 @@ static inline int add_bytes(struct thread *t, u64 start, u64 end, u32 site) {
 // both need. That is for a single bank, whose word says whether the thread has read the block.
 static void write_part(struct thread *t, u64 start, u64 end, u32 site, const struct reading *read) {
     u64 place = place_of(start);
+    note_return(t, start);
     if (passes_at(t, place, start) || is_granted(t, start, end))
         return;
     if (place != NOT_SHARED) {
@@ -358,8 +360,10 @@ static void write_part(struct thread *t, u64 start, u64 end, u32 site, const str
         count_with_writer(t, RAW, writer - 1, read->start, read->end, read->site, &seen, late);
     if (from_other)
         count_with_writer(t, WAW, writer - 1, start, end, site, &m, late);
-    else if (tt_mode == DETAIL && t->counts && word & (READERS | DEPARTED | FOREIGN) & ~t->mask)
+    else if (tt_mode == DETAIL && t->counts && word & (READERS | DEPARTED | FOREIGN) & ~t->mask) {
         count_for_path(t, site); // others have read what it has written
+        note_event_on(t, start & ~(LINE - 1));
+    }
 }
 
 // Thesis, Algorithm 3.1: an access pairs with each of the two most recent accessors that is another

@@ -8,6 +8,8 @@
 
 SHARED struct session tt_session;
 
+enum { FIRST_EVENTS = 8 }; // of a slice, of which returns are awaited (returns.h)
+
 // The name of a cell: the number of its chunk, and its own in there.
 #define CELL_NAME_BITS 6
 _Static_assert(CELLS_PER_CHUNK <= 1 << CELL_NAME_BITS, "room for the cell's own number");
@@ -81,6 +83,10 @@ static void count_cell(struct thread *t, unsigned kind, u64 other) {
     if (__builtin_expect(slot->stamp == slice + 1, 1)) {
         cell_at(slot->cell)->count++;
         return;
+    }
+    if (t->slice != slice + 1) {
+        t->slice = slice + 1;
+        t->to_await = FIRST_EVENTS;
     }
     u32 cell = new_cell(t, slice, other, kind);
     if (cell) {

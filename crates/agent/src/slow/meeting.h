@@ -5,6 +5,7 @@
 #ifndef TT_MEETING_H
 #define TT_MEETING_H
 #include "events.h"
+#include "returns.h"
 
 // What the last writer of a block has done to it since it took the block, as an access meets it.
 struct meeting {
@@ -36,10 +37,12 @@ static inline void count_with_writer(struct thread *t, unsigned kind, u64 writer
     count_for_path(t, site);
     struct key key = {start & ~(LINE - 1), (u64)m->site << OTHER_SITE_SHIFT | site,
                       (u64)group_at(start) << OBJECT_SHIFT | (u64)kind << KIND_SHIFT | writer};
-    if (late)
+    if (late) {
         count_without_line(t, key);
-    else
-        count_event(t, key, bytes_in_line(start, end), m->bytes);
+        return;
+    }
+    count_event(t, key, bytes_in_line(start, end), m->bytes);
+    note_event_on(t, key.line);
 }
 
 #endif

@@ -3,10 +3,10 @@
 // Rules of these files: general registers only (enforced by -mgeneral-regs-only), no calls out of
 // them, no thread-local storage; any instruction may be interrupted by a signal or a kill, and what
 // was counted up to there stays counted. They are one translation unit, so that the short functions
-// of each layer are inlined into the next: shadow.h, cells.h, objects.h, events.h, access.h, then
-// what a check (check.h), a string instruction (repeat.h), a gather or another operand of that kind
-// (elements.h, areas.h) and a system call (system_calls.h) access. What checks mostly need is
-// compiled again, for one mode each (usual.c, matrix.c).
+// of each layer are inlined into the next: shadow.h, cells.h, objects.h, events.h, returns.h,
+// access.h, then what a check (check.h), a string instruction (repeat.h), a gather or another
+// operand of that kind (elements.h, areas.h) and a system call (system_calls.h) access. What checks
+// mostly need is compiled again, for one mode each (usual.c, matrix.c).
 //
 // Neighbours: `thread.rs` fills struct thread, `counting.rs` struct session, `shadow.rs` maps the
 // shadow, `stubs.rs` calls the functions named tt_….
@@ -58,5 +58,7 @@ u64 tt_slow_access(struct thread *t, u64 address, const struct descriptor *d) {
         tt_matrix_access(t, address, d);
     else
         access_members(t, address, d);
+    if (__builtin_expect(t->waits_again != 0, 0))
+        wait_again(t);
     return has_chosen(t);
 }

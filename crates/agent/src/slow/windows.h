@@ -24,6 +24,7 @@ SHARED u32 tt_opened;       // number of the window for which everything has bee
 SHARED u32 tt_was_light;    // whether code may have run without checks since tracked blocks were forgotten
 
 int tt_enter_phase(struct thread *t, u32 phase);
+void tt_stop_waiting(struct thread *t);
 
 // Whether the calling thread's accesses are observed now.
 static inline int observes(struct thread *t) {
@@ -137,6 +138,7 @@ static int use_map(struct thread *t, u64 map) {
 // The calling thread sees that the phase has changed; whether it observes now. One that may not
 // change its map goes on to observe, and counts in windows only.
 COLD int tt_enter_phase(struct thread *t, u32 phase) {
+    tt_stop_waiting(t);
     if (PHASE_OF(phase) == PHASE_LIGHT)
         __atomic_store_n(&tt_was_light, 1, __ATOMIC_RELAXED);
     else if (!forget_tracked())

@@ -8,11 +8,12 @@
 
 use crate::error::RecorderError;
 use crate::session::Session;
-use profile::{CommRow, EventRow};
+use profile::{CommRow, EventRow, ReturnRow};
 use std::mem::offset_of;
 use types::{CommKind, Evidence, Sharing, ThreadId};
 use wire::detail::{
-    CELLS, CHUNK_BYTES, Cell, ChunkHead, EVENTS, Event, HEAD_BYTES, holds, kind as code,
+    CELLS, CHUNK_BYTES, Cell, ChunkHead, EVENTS, Event, HEAD_BYTES, RETURNS, Returns, holds,
+    kind as code,
 };
 use wire::windows::TRACKED_OF;
 
@@ -35,6 +36,8 @@ pub struct Counts {
     pub damaged: u64,
     /// Events with threads of other processes, in any order.
     pub between: Between,
+    /// How often threads came back to lines, ordered by [`ReturnRow::key`].
+    pub returns: Vec<ReturnRow>,
 }
 
 /// Events of a process's threads with threads of other processes, which stand in the rows by their
@@ -76,6 +79,16 @@ impl Counts {
         let mut reading = Reading { counts, threads, max_rows, has_hits };
         session.for_each_chunk(|chunk| reading.chunk(chunk))?;
         Ok(reading.finish())
+    }
+}
+
+impl Counts {
+    /// Sums events whose sites and objects have been named, and keeps returns to their lines.
+    pub fn sum_named_events(&mut self) {
+        sum_events(&mut self.events);
+        let events = &self.events;
+        let is_named = |row: &ReturnRow| events.binary_search_by_key(&row.line, |e| e.line).is_ok();
+        self.returns.retain(is_named);
     }
 }
 
@@ -143,6 +156,10 @@ impl Reading {
                 let entries = entries.chunks_exact(size_of::<Event>()).take(used.min(EVENTS));
                 entries.for_each(|entry| self.event(owner, entry));
             }
+            holds::RETURNS => {
+                let entries = entries.chunks_exact(size_of::<Returns>()).take(used.min(RETURNS));
+                entries.for_each(|entry| self.returns(owner, entry));
+            }
             _ => {}
         }
         // Summed now and then, so that what is summed at most doubles what is kept.
@@ -206,6 +223,20 @@ impl Reading {
         }
     }
 
+    fn returns(&mut self, owner: u32, entry: &[u8]) {
+        let row = ReturnRow {
+            line: u64_at(entry, offset_of!(Returns, line)),
+            thread: ThreadId(owner),
+            returns: u64_at(entry, offset_of!(Returns, returns)),
+            instructions: u64_at(entry, offset_of!(Returns, instructions)),
+        };
+        if row.line == 0 || owner as usize >= self.threads {
+            self.counts.damaged += 1;
+        } else if row.instructions > 0 {
+            self.counts.returns.push(row);
+        }
+    }
+
     /// Who did what to whom; `None` for what was not counted yet and for nonsense.
     fn pair(&mut self, owner: u32, other: u16, kind: u8, count: u64) -> Option<Pair> {
         if count == 0 {
@@ -241,6 +272,7 @@ impl Reading {
         self.sum();
         sum_comm(&mut self.counts.late);
         sum_events(&mut self.counts.events);
+        self.counts.returns.sort_unstable_by_key(ReturnRow::key);
         self.counts
     }
 }

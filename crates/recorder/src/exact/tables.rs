@@ -19,7 +19,7 @@ use crate::timeline::{Timeline, activity_rows, join_samples};
 use crate::windowed::{self, Windowed};
 use profile::{
     ActivityRow, CallRow, CommRow, Counted, EventRow, FlowRow, LineRow, Meta, PageTables,
-    Parameters, Profile, RunningRow, SiteRow, SliceRow, ThreadRow,
+    Parameters, Profile, ReturnRow, RunningRow, SiteRow, SliceRow, ThreadRow,
 };
 use reference::Tally;
 use std::borrow::Cow;
@@ -42,6 +42,7 @@ pub struct Tables {
     pub calls: Vec<CallRow>,
     pub flow: Vec<FlowRow>,
     pub pages: PageTables,
+    pub returns: Vec<ReturnRow>,
     /// Counts that made no sense and were left out.
     pub damaged: u64,
     /// What windows were good for, if accesses were observed in windows only.
@@ -70,8 +71,7 @@ impl Tables {
         let mut samples = seen.map(|seen| seen.samples.clone()).unwrap_or_default();
         join_samples(&mut samples, coarser);
 
-        let start_ns = threads.first().map_or(0, |thread| thread.started_ns);
-        let end_ns = threads.iter().map(|thread| thread.ended_ns).max().unwrap_or(start_ns);
+        let (start_ns, end_ns) = lived(threads);
         let late_blocks = raw.iter().map(|thread| thread.late_blocks).sum();
         let windowed = found.watched.switched.as_ref().map(|switched| {
             let switched = (switched, late_blocks);
@@ -105,9 +105,9 @@ impl Tables {
         pages::name_sites(&mut pages, &addresses, &mut sites, &places);
         let names = Names::new(&sites, &before, &counts.events);
         let flow = flows::rows(&flow, &names, &addresses, known);
-        counts::sum_events(&mut counts.events);
+        counts.sum_named_events();
         let lines = places.lines(&counts.events, &objects.texts);
-        let Counts { comm, events, damaged, .. } = counts;
+        let Counts { comm, events, returns, damaged, .. } = counts;
         Ok(Self {
             parameters: parameters(header, options, &timeline),
             slices,
@@ -121,6 +121,7 @@ impl Tables {
             calls,
             flow,
             pages,
+            returns,
             damaged,
             windowed,
         })
@@ -129,7 +130,7 @@ impl Tables {
     /// The profile that they make.
     pub fn into_profile(self, meta: Meta, threads: Vec<ThreadRow>) -> Profile {
         let Self { slices, activity, running, comm, sites, lines, events, calls, .. } = self;
-        let Self { flow, pages, .. } = self;
+        let Self { flow, pages, returns, .. } = self;
         let Objects { rows: objects, blocks, fields, .. } = self.objects;
         Profile {
             meta,
@@ -147,8 +148,15 @@ impl Tables {
             calls,
             flow,
             pages,
+            returns,
         }
     }
+}
+
+/// When the first of the threads began, and when the last one ended, ns.
+fn lived(threads: &[ThreadRow]) -> (u64, u64) {
+    let start_ns = threads.first().map_or(0, |thread| thread.started_ns);
+    (start_ns, threads.iter().map(|thread| thread.ended_ns).max().unwrap_or(start_ns))
 }
 
 /// Accesses by page of a process, as the agent or the replay of its trace has counted them, and an

@@ -8,11 +8,12 @@
 
 use crate::layouts::Placement;
 use crate::reliability::FAR_OFF;
+use analysis::Pace;
 use profile::{Basis, Mode, Profile};
 use serde::Serialize;
 use statistics::poisson;
 use ts_rs::TS;
-use types::numbers::{duration, percent};
+use types::numbers::{duration, percent, short};
 
 /// Share of the processor time below which a finding is hardly worth it.
 pub(super) const WORTH: f64 = 0.02;
@@ -25,6 +26,9 @@ pub(super) const MIN_HITS: u64 = 20;
 const LATENCY: Range = Range { mid: 100.0, low: 40.0, high: 200.0 };
 /// Nanoseconds that an instruction takes without waiting for lines.
 const INSTRUCTION: Range = Range { mid: 0.25, low: 0.1, high: 0.6 };
+/// What a thread can go on for while it waits for a line, as part of the latency: stores wait in
+/// their buffer, and loads that do not depend on them go on.
+const HOLD: f64 = 0.5;
 /// Instructions for each load or store, where they were not counted.
 const PER_ACCESS: f64 = 2.5;
 
@@ -49,6 +53,19 @@ pub struct Cost {
     pub at_once: Option<f64>,
     /// What is not in the estimate: `the waiting for the lock`, or empty.
     pub without: &'static str,
+    /// The most transfers that there may be when such threads run natively at once, by how often
+    /// they come to the lines; `None` where they ran at once, or that is not known.
+    pub at_most: Option<AtMost>,
+}
+
+/// Transfers that there may be at most.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, TS)]
+pub struct AtMost {
+    /// RAW and WAW events in a run like this one.
+    pub events: u64,
+    /// What they would cost, as a share of the program's own processor time, 0 to 1; `None` where
+    /// that is not known.
+    pub cpu_share: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -121,23 +138,49 @@ impl Costs {
             not_known: false,
             at_once: None,
             without: "",
+            at_most: None,
         }
+    }
+
+    /// What so many transfers would cost at most.
+    pub(super) fn at_most(&self, events: u64) -> AtMost {
+        AtMost { events, cpu_share: self.of_events(events, None, false).cpu_share }
+    }
+
+    /// What the machine allows.
+    pub(super) fn pace(&self) -> Pace {
+        let latency_ns = self.latency.mid;
+        Pace { latency_ns, instruction_ns: INSTRUCTION.mid, hold_ns: HOLD * latency_ns }
+    }
+}
+
+impl AtMost {
+    /// Whether so much would be worth a change.
+    pub(super) fn may_be_worth(&self) -> bool {
+        self.cpu_share.is_some_and(|share| share >= WORTH)
     }
 }
 
 impl Cost {
     /// With what the estimate leaves out, and how much the threads ran at once if that was little.
-    /// Threads that never run at once make hardly any events: as many times more if they do.
+    /// Threads that never run at once make hardly any events: at most as many as their visits
+    /// allow, or where these are not known, as many times more if they do.
     pub(super) fn leaving_out(
         self,
         without: &'static str,
         at_once: Option<f64>,
+        at_most: Option<AtMost>,
         enough_share: bool,
     ) -> Self {
         let more = |part: f64| self.cpu_share.is_some_and(|share| share >= WORTH * part);
         let waits = !without.is_empty() && self.high.is_some_and(|high| high >= WORTH);
-        let not_known = !self.worth && enough_share && (waits || at_once.is_some_and(more));
-        Self { without, at_once, not_known, ..self }
+        let at_most = at_most.filter(|_| at_once.is_some());
+        let apart = match at_most {
+            Some(most) => most.may_be_worth(),
+            None => enough_share && at_once.is_some_and(more),
+        };
+        let not_known = !self.worth && (enough_share && waits || apart);
+        Self { without, at_once, not_known, at_most, ..self }
     }
 
     /// Whether the range reaches what is worth a change.
@@ -160,9 +203,15 @@ impl Cost {
                 percent(part)
             ),
         };
-        match self.not_known {
-            true => format!("{part}: what it costs when they do is not known."),
-            false => format!("{part}: it may cost more when they do."),
+        match (self.at_most, self.not_known) {
+            (Some(AtMost { events, cpu_share: Some(share) }), _) => format!(
+                "{part}: when they do, they come here often enough for up to {} transfers, up to {} of the \
+                 processor time.",
+                short(events as f64),
+                share_words(share)
+            ),
+            (_, true) => format!("{part}: what it costs when they do is not known."),
+            (_, false) => format!("{part}: it may cost more when they do."),
         }
     }
 
@@ -302,6 +351,7 @@ mod tests {
             not_known: false,
             at_once: None,
             without: "",
+            at_most: None,
         };
         let small = cost(0.005, 0.04);
         assert_eq!(
@@ -309,25 +359,36 @@ mod tests {
             "costs less than 1 % of the processor time (estimate: at most 4 %)"
         );
         assert_eq!((small.advice(), small.caveat()), ("Hardly worth a change.", String::new()));
-        let apart = small.leaving_out("", Some(0.04), true);
+        let apart = small.leaving_out("", Some(0.04), None, true);
         assert!(apart.not_known && apart.advice().is_empty());
         assert_eq!(
             apart.caveat(),
             "Its threads ran at the same time for only 4 % of the time in which two of them could: what it \
              costs when they do is not known."
         );
-        assert!(!small.leaving_out("", Some(0.5), true).not_known, "twice as much is little, too");
-        assert!(!small.leaving_out("", Some(0.04), false).not_known, "it is hardly any of it");
-        let lock = cost(0.002, 0.008).leaving_out("the waiting for the lock", None, true);
+        assert!(
+            !small.leaving_out("", Some(0.5), None, true).not_known,
+            "twice as much is little, too"
+        );
+        assert!(
+            !small.leaving_out("", Some(0.04), None, false).not_known,
+            "it is hardly any of it"
+        );
+        let lock = cost(0.002, 0.008).leaving_out("the waiting for the lock", None, None, true);
         assert_eq!(
             lock.words(),
             "costs less than 1 % of the processor time (an estimate, without the waiting for the lock)"
         );
         assert_eq!(lock.advice(), "Its transfers alone are hardly worth a change.");
-        let waited = cost(0.01, 0.04).leaving_out("the waiting for the lock", None, true);
+        let waited = cost(0.01, 0.04).leaving_out("the waiting for the lock", None, None, true);
         assert_eq!(waited.caveat(), "What it costs with the waiting for the lock is not known.");
         assert!(waited.not_known && waited.advice().is_empty());
-        assert!(cost(0.3, 0.6).leaving_out("", Some(0.0), true).caveat().contains("may cost more"));
+        assert!(
+            cost(0.3, 0.6)
+                .leaving_out("", Some(0.0), None, true)
+                .caveat()
+                .contains("may cost more")
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 use super::*;
 use crate::samples::shared;
-use profile::{EventRow, LineRow, ObjectRow, SiteRow};
-use types::Sharing;
+use profile::{EventRow, LineRow, ObjectRow, ReturnRow, RunningRow, SiteRow};
+use types::{Sharing, ThreadId};
 
 fn found(profile: &Profile) -> Vec<Cause> {
     causes(profile, None).list
@@ -114,6 +114,48 @@ fn data_beside_a_lock_is_named_as_such() {
     let cause = &found(&profile)[0];
     assert_eq!(cause.kind, CauseKind::FalseSharing);
     assert!(cause.advice.contains("wait for the lock"), "{}", cause.advice);
+}
+
+/// A hundredth of the events of [`shared`] on the line of the counters, to which each of four
+/// threads comes once in so many of ten million instructions, on so many processors.
+fn in_turns(instructions: u64, processors: u32) -> Profile {
+    let mut profile = shared();
+    let line = 0x40_40c0;
+    profile.events.retain(|event| event.line == line);
+    profile.events.iter_mut().for_each(|event| event.count = event.count.div_ceil(100));
+    let (cpu_ns, waited_ns) = (200_000_000, 800_000_000);
+    for (thread, row) in (0..).zip(&mut profile.threads) {
+        row.instructions = 10_000_000;
+        let (slice, thread, pu) = (0, ThreadId(thread), thread % processors);
+        profile.running.push(RunningRow { slice, thread, pu, cpu_ns, waited_ns });
+    }
+    let row = |thread| {
+        let (thread, instructions) = (ThreadId(thread), 64 * instructions);
+        ReturnRow { line, thread, returns: 64, instructions }
+    };
+    profile.returns = (1..5).map(row).collect();
+    profile
+}
+
+#[test]
+fn threads_that_take_turns_are_told_by_how_often_they_come() {
+    let of_counters = |profile: &Profile| -> Option<Cause> {
+        let is_theirs = |cause: &Cause| cause.hottest == "0x4040c0";
+        found(profile).into_iter().find(is_theirs)
+    };
+    let cause = of_counters(&in_turns(100, 1)).unwrap();
+    assert_eq!((cause.kind, cause.events < MIN_EVENTS), (CauseKind::FalseSharing, true));
+    assert!(cause.cost.not_known && cause.leads());
+    let most = cause.cost.at_most.unwrap();
+    // Each of four threads comes 100,000 times, and makes some visits each time it has the line.
+    assert!((1_000..400_000).contains(&most.events), "{most:?}");
+    assert!(most.cpu_share.unwrap() > 0.1);
+    assert!(cause.text.contains("they come here often enough for up to"), "{}", cause.text);
+    assert_eq!(of_counters(&in_turns(5_000_000, 1)), None, "they hardly ever come");
+    assert_eq!(of_counters(&in_turns(100, 5)), None, "they ran at once and made few events");
+    let mut unknown = in_turns(100, 1);
+    unknown.returns.retain(|row| row.thread == ThreadId(1));
+    assert_eq!(of_counters(&unknown), None, "one thread alone makes none");
 }
 
 #[test]

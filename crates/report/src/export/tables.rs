@@ -51,11 +51,13 @@ pub enum ProfileTable {
     Accesses,
     /// Lines of pages that threads accessed.
     Touched,
+    /// How often threads come back to lines.
+    Returns,
 }
 
 impl ProfileTable {
     /// All tables.
-    pub const ALL: [ProfileTable; 17] = [
+    pub const ALL: [ProfileTable; 18] = [
         ProfileTable::Objects,
         ProfileTable::Blocks,
         ProfileTable::Fields,
@@ -73,6 +75,7 @@ impl ProfileTable {
         ProfileTable::Pages,
         ProfileTable::Accesses,
         ProfileTable::Touched,
+        ProfileTable::Returns,
     ];
 
     /// The name on the command line.
@@ -95,6 +98,7 @@ impl ProfileTable {
             ProfileTable::Pages => "pages",
             ProfileTable::Accesses => "accesses",
             ProfileTable::Touched => "touched",
+            ProfileTable::Returns => "returns",
         }
     }
 
@@ -122,6 +126,7 @@ impl ProfileTable {
             ProfileTable::Pages => "pages of memory: what lies there, and who touched them first",
             ProfileTable::Accesses => "reads and writes of pages by time and thread",
             ProfileTable::Touched => "which lines of a page each thread accessed",
+            ProfileTable::Returns => "how often threads come back to shared lines, a sample",
         }
     }
 }
@@ -215,6 +220,7 @@ pub fn write_table(
         ProfileTable::Pages => pages::pages(profile, &mut rows),
         ProfileTable::Accesses => pages::accesses(profile, &mut rows),
         ProfileTable::Touched => pages::touched(profile, &mut rows),
+        ProfileTable::Returns => returns(profile, &mut rows),
     }?;
     rows.finish()
 }
@@ -260,6 +266,7 @@ impl ProfileTable {
             ProfileTable::Pages => &pages::PAGES,
             ProfileTable::Accesses => &pages::ACCESSES,
             ProfileTable::Touched => &pages::TOUCHED,
+            ProfileTable::Returns => &["line", "thread", "returns", "instructions"],
             ProfileTable::Lines => &[
                 "line",
                 "region",
@@ -539,6 +546,18 @@ impl Rows<'_> {
         }
         self.out.flush()
     }
+}
+
+fn returns(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
+    for row in &profile.returns {
+        rows.row(&[
+            format!("{:#x}", row.line).into(),
+            row.thread.0.into(),
+            row.returns.into(),
+            row.instructions.into(),
+        ])?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

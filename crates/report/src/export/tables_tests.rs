@@ -1,7 +1,7 @@
 use super::*;
 use crate::samples::paged;
 
-const TABLES: [ProfileTable; 10] = [
+const TABLES: [ProfileTable; 11] = [
     ProfileTable::Threads,
     ProfileTable::Slices,
     ProfileTable::Activity,
@@ -12,6 +12,7 @@ const TABLES: [ProfileTable; 10] = [
     ProfileTable::Pages,
     ProfileTable::Accesses,
     ProfileTable::Touched,
+    ProfileTable::Returns,
 ];
 
 fn written(table: ProfileTable, format: TableFormat) -> String {
@@ -120,6 +121,7 @@ fn columns_are_those_of_the_schema() {
         &profile::schema::PAGES,
         &profile::schema::ACCESSES,
         &profile::schema::TOUCHED,
+        &profile::schema::RETURNS,
     ]) {
         let mut ours: Vec<_> = table.names().iter().filter(|n| !n.ends_with("_mask")).collect();
         let mut theirs: Vec<_> = schema.columns.iter().map(|column| &column.name).collect();

@@ -1,0 +1,76 @@
+//! How many transfers the threads of a finding may make if they run natively at once.
+//!
+//! Problem: threads that take turns on a processor hardly ever meet, however often each of them
+//! comes to a line that they share. Approach: how often they come back to it was sampled
+//! (`returns`), and does not depend on who else ran. From that follows the most that the lines can
+//! be transferred (`analysis::most_transfers`). It is a bound: threads that wait for each other
+//! make fewer. Pure. Neighbours: `causes` asks for groups whose threads hardly ran at once, `cost`
+//! has the prices.
+
+use analysis::{Pace, Visitor, most_transfers};
+use profile::{Profile, ReturnRow};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use types::CommKind;
+
+/// Returns of a thread to a line below which nothing is said of how often it comes: of 5, the
+/// rate is known within a factor of 3 (95 %).
+const MIN_RETURNS: u64 = 5;
+
+/// What a profile says of visits.
+pub(super) struct Visits<'a> {
+    returns: HashMap<u64, Vec<&'a ReturnRow>>,
+    /// RAW and WAW events by line.
+    events: HashMap<u64, u64>,
+    /// Lines with threads that write to them.
+    writers: HashSet<(u64, u32)>,
+    /// Instructions by thread.
+    instructions: Vec<f64>,
+}
+
+impl<'a> Visits<'a> {
+    pub(super) fn of(profile: &'a Profile) -> Self {
+        let mut returns: HashMap<u64, Vec<&ReturnRow>> = HashMap::new();
+        for row in profile.returns.iter().filter(|row| row.returns >= MIN_RETURNS) {
+            returns.entry(row.line).or_default().push(row);
+        }
+        let (mut events, mut writers) = (HashMap::new(), HashSet::new());
+        for event in profile.events.iter().filter(|event| returns.contains_key(&event.line)) {
+            let takes = matches!(event.kind, CommKind::Raw | CommKind::Waw);
+            let sum: &mut u64 = events.entry(event.line).or_default();
+            *sum = sum.saturating_add(if takes { event.count } else { 0 });
+            if takes {
+                writers.insert((event.line, event.from.0));
+            }
+            if event.kind == CommKind::Waw {
+                writers.insert((event.line, event.to.0));
+            }
+        }
+        let instructions = profile.threads.iter().map(|t| t.instructions as f64).collect();
+        Self { returns, events, writers, instructions }
+    }
+
+    /// The most transfers over the run of lines, of each of which so many events are of interest;
+    /// `None` where it is not known of any how often threads come there.
+    pub(super) fn most(&self, lines: &BTreeMap<u64, u64>, pace: &Pace) -> Option<u64> {
+        let of_line = |(line, count): (&u64, &u64)| {
+            let rows = self.returns.get(line)?;
+            let visitors: Vec<Visitor> = rows.iter().map(|row| self.visitor(row)).collect();
+            let known = visitors.len() > 1 && visitors.iter().any(|visitor| visitor.writes);
+            // The other events on the line are another finding's.
+            let part = *count as f64 / self.events[line].max(*count) as f64;
+            known.then(|| part * most_transfers(&visitors, pace))
+        };
+        let known: Vec<f64> = lines.iter().filter_map(of_line).collect();
+        (!known.is_empty()).then(|| known.iter().sum::<f64>() as u64)
+    }
+
+    /// The thread of a row, with as many visits as its returns tell of its whole run.
+    fn visitor(&self, row: &ReturnRow) -> Visitor {
+        let instructions = self.instructions.get(row.thread.index()).copied().unwrap_or(0.0);
+        Visitor {
+            instructions,
+            visits: instructions * row.returns as f64 / row.instructions.max(1) as f64,
+            writes: self.writers.contains(&(row.line, row.thread.0)),
+        }
+    }
+}
