@@ -246,10 +246,14 @@ impl Telling<'_> {
     }
 
     /// The most that the group's threads may make; nothing is known of those that come to wait for
-    /// each other.
+    /// each other, or for a runtime's reasons.
     fn at_most(&self, group: &Group) -> Option<AtMost> {
-        let waits = matches!(group.class, Class::Sync(sync) if sync != Sync::References);
-        let most = self.visits.most(&group.lines, &self.costs.pace()).filter(|_| !waits)?;
+        let locks = [Sync::Mutex, Sync::RwLock, Sync::SpinLock, Sync::References];
+        let may_collide = match group.class {
+            Class::Sync(sync) => locks.contains(&sync),
+            Class::False | Class::True | Class::Unknown => true,
+        };
+        let most = self.visits.most(&group.lines, &self.costs.pace()).filter(|_| may_collide)?;
         Some(self.costs.at_most(most))
     }
 

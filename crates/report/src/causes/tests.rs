@@ -159,6 +159,19 @@ fn threads_that_take_turns_are_told_by_how_often_they_come() {
 }
 
 #[test]
+fn locks_may_be_fought_over_but_barriers_are_to_wait() {
+    let most = |function: &str| {
+        let mut profile = in_turns(100, 1);
+        profile.sites.push(library(function, ""));
+        let site = profile.sites.len() as u32 - 1;
+        profile.events.iter_mut().for_each(|e| (e.from_site, e.to_site) = (site, site));
+        found(&profile).first().and_then(|cause| cause.cost.at_most)
+    };
+    assert!(most("pthread_mutex_lock").is_some_and(|most| most.events > 1_000));
+    assert_eq!(most("pthread_barrier_wait"), None);
+}
+
+#[test]
 fn members_of_one_struct_that_different_code_uses_are_moved_apart() {
     let mut profile = shared();
     for event in profile.events.iter_mut().filter(|event| event.line == 0x40_4100) {
