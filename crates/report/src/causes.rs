@@ -259,9 +259,10 @@ impl Telling<'_> {
 
     /// Whether a group is looked at; `most` transfers may be made by its threads.
     fn is_listed(&self, group: &Group, most: Option<AtMost>) -> bool {
-        let seen = !self.is_sampled() || group.hits >= MIN_HITS;
         let told = group.class != Class::Unknown && group.events >= MIN_EVENTS_APART;
         let matters = most.is_some_and(|most| most.may_be_worth());
+        let least = if matters { MIN_EVENTS_APART } else { MIN_HITS };
+        let seen = !self.is_sampled() || group.hits >= least;
         told && seen && (matters || self.share(group) >= LISTED)
     }
 
@@ -269,7 +270,8 @@ impl Telling<'_> {
     /// of those that did not, few are enough if they come there often.
     fn is_enough(&self, group: &Group, apart: Option<f64>, most: Option<AtMost>) -> bool {
         let in_turns = apart.is_some() && most.is_some_and(|most| most.may_be_worth());
-        group.events >= MIN_EVENTS || in_turns
+        let seen = !self.is_sampled() || group.hits >= MIN_HITS;
+        seen && group.events >= MIN_EVENTS || in_turns
     }
 
     fn finding(&self, group: &Group, at_once: Option<f64>, at_most: Option<AtMost>) -> Cause {
