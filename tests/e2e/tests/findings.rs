@@ -93,35 +93,49 @@ fn nothing_where_nothing_is_wrong() {
     tells_nothing("own_trees.cpp", 0.1);
 }
 
+/// The report of counters whose threads share one processor.
+fn on_one_processor(flags: &[&str], options: &[&str], rounds: &str) -> Value {
+    let program = Target::new(Compiler::Gcc, "examples/counters.c");
+    let program = program.flags(&["-O1", "-g", "-pthread"]).flags(flags).build().unwrap();
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let profile = scratch.join("counters.tt");
+    // taskset sets the mask of the shell itself.
+    let script = "taskset -cp \"$1\" $$ >&2 && shift && exec \"$@\"";
+    let run = threadtalk.verb("record").args(options).arg("-o").arg(&profile).arg("--");
+    let run = run.args(["sh", "-c", script, "sh", &first_cpu()]);
+    run.arg(program).arg(rounds).run().expect_code(0);
+    let report = threadtalk.verb("report").arg(&profile).arg("--json").run().expect_code(0);
+    serde_json::from_str(&report.stdout_text()).expect("JSON")
+}
+
+#[track_caller]
+fn falsely_shared(report: &Value) -> &Value {
+    let cause = &report["causes"][0];
+    assert_eq!(cause["kind"], "false_sharing", "{}", report["verdict"]["headline"]);
+    let most = &cause["cost"]["at_most"];
+    assert!(most["cpu_share"].as_f64().is_some_and(|share| share > 0.05), "{most}");
+    cause
+}
+
 /// On one processor threads take turns of some milliseconds, and a line that they fight over
 /// changes hands once for each: few events, but the flaw is the same, and how often the threads
 /// come to the line shows it.
 #[test]
 fn flaws_are_told_where_threads_share_one_processor() {
-    let causes = |flags: &[&str]| {
-        let program = Target::new(Compiler::Gcc, "examples/counters.c");
-        let program = program.flags(&["-O1", "-g", "-pthread"]).flags(flags).build().unwrap();
-        let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
-        let profile = scratch.join("counters.tt");
-        // taskset sets the mask of the shell itself.
-        let script = "taskset -cp \"$1\" $$ >&2 && shift && exec \"$@\"";
-        let mut shell = vec!["sh", "-c", script, "sh"];
-        let cpu = first_cpu();
-        shell.push(&cpu);
-        let run = threadtalk.verb("record").args(["--exact", "-o"]).arg(&profile).arg("--");
-        run.args(shell).arg(program).arg("20000000").run().expect_code(0);
-        let report = threadtalk.verb("report").arg(&profile).arg("--json").run().expect_code(0);
-        serde_json::from_str::<Value>(&report.stdout_text()).expect("JSON")
-    };
-    let broken = causes(&[]);
+    let broken = on_one_processor(&[], &["--exact"], "20000000");
     let headline = broken["verdict"]["headline"].as_str().unwrap();
     assert!(!headline.contains("will change little"), "{headline}");
-    assert_eq!(broken["causes"][0]["kind"], "false_sharing", "{headline}");
-    let most = &broken["causes"][0]["cost"]["at_most"];
-    assert!(most["cpu_share"].as_f64().is_some_and(|share| share > 0.05), "{most}");
-    let fixed = causes(&["-DFIXED"]);
+    falsely_shared(&broken);
+    let fixed = on_one_processor(&["-DFIXED"], &["--exact"], "20000000");
     let of_data = |cause: &&Value| cause["kind"] == "false_sharing";
     assert_eq!(fixed["causes"].as_array().unwrap().iter().find(of_data), None);
+}
+
+#[test]
+fn windows_tell_them_as_well() {
+    let broken = on_one_processor(&[], &["--duty", "20%"], "300000000");
+    let cause = falsely_shared(&broken);
+    assert!(cause["hits"].as_u64().is_some(), "{cause}");
 }
 
 /// The first processor that this process may use.
