@@ -21,7 +21,7 @@ use recorder::child::Launch;
 use recorder::launch::Come;
 use recorder::machine::Machine as Known;
 use recorder::probed::probed;
-use recorder::sampled::{TransferTime, choose};
+use recorder::sampled::{Choice, TransferTime, choose};
 use recorder::{Ended, RecorderError, Streams, Target, signals};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -496,22 +496,18 @@ fn find_sense<'a>(options: &Options, pids: &[u32], nodes: bool) -> Result<Found<
     if options.sense == Wish::Faults {
         return Ok((Some(Box::new(Samples::faults(pids, nodes)?)), None));
     }
-    match find_samples(pids, options.budget, nodes) {
+    let samples = choose_samples(options.budget);
+    match samples.and_then(|choice| Samples::new(pids, choice, nodes)) {
         Ok(samples) => Ok((Some(Box::new(samples)), None)),
         Err(error) if options.sense == Wish::Samples => Err(error.into()),
         Err(error) => Ok((None, Some(error.to_string()))),
     }
 }
 
-/// Samples of processes, at most for this part of their processor time.
-pub(crate) fn find_samples(
-    pids: &[u32],
-    budget: f64,
-    nodes: bool,
-) -> Result<Samples, RecorderError> {
+/// How processes can be sampled for at most this part of their processor time.
+pub(crate) fn choose_samples(budget: f64) -> Result<Choice, RecorderError> {
     let wish = recorder::sampled::Wish::Budget(budget);
-    let choice = choose(&probed(), wish, TransferTime::Unknown)?;
-    Samples::new(pids, choice, nodes)
+    choose(&probed(), wish, TransferTime::Unknown)
 }
 
 fn sense_words(sense: Option<&(dyn Sense + '_)>, senseless: Option<&str>) -> String {

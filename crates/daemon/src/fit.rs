@@ -6,12 +6,14 @@
 //! placements, `auto` asks the same all the time.
 
 use crate::actor::Actor;
-use crate::auto::{find_samples, machine};
+use crate::auto::{choose_samples, machine};
 use crate::error::DaemonError;
 use crate::sense::Sense;
 use crate::senses::load::Load;
+use crate::senses::samples::Samples;
 use crate::targets::{Targets, Wanted};
 use online::{Decider, Observation, Proposal, Settings, Why};
+use recorder::sampled::Choice;
 use std::time::{Duration, Instant};
 
 /// Time between two looks.
@@ -66,21 +68,30 @@ impl Fit {
     }
 }
 
-/// Looks at a process and what it starts, until a verdict holds for two seconds, at most so long;
-/// `is_over` says that it has ended. `budget` is the part of its processor time that samples may
-/// cost.
+/// Finds out how a program can be sampled. To be called before the program starts: on a busy machine
+/// it takes seconds, in which a program may end. `budget` is the part of the program's processor
+/// time that samples may cost.
+///
+/// # Errors
+/// When nothing can be sampled.
+pub fn choose(budget: f64) -> Result<Choice, DaemonError> {
+    Ok(choose_samples(budget)?)
+}
+
+/// Looks at a process and what it starts by means of `choice`, until a verdict holds for two
+/// seconds, at most so long; `is_over` says that it has ended.
 ///
 /// # Errors
 /// When it cannot be sampled.
 pub fn look(
     pid: u32,
     most: Duration,
-    budget: f64,
+    choice: Choice,
     is_over: &dyn Fn() -> bool,
 ) -> Result<Verdict, DaemonError> {
     let mut targets = Targets::new(Wanted::Processes(vec![pid]))?;
     let machine = machine(&targets)?;
-    let mut samples = find_samples(&[pid], budget, false)?;
+    let mut samples = Samples::new(&[pid], choice, false)?;
     samples.hurry(true);
     let mut actor = Actor::new(machine.allowed().iter().map(|cpu| *cpu as usize).collect(), true);
     let mut load = Load::default();

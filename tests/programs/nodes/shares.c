@@ -2,8 +2,9 @@
 // that each thread fills for itself. Every thread uses its part of both equally often.
 //
 // Usage: shares THREADS ROUNDS [bind]. With bind, the initial thread runs on the first processor,
-// and the others on processors spread evenly, the first of them on the first one, too. At its end
-// it prints, asked of the kernel and not of anything in between: thread I node N
+// and the others on processors spread evenly, the first of them on the first one, too. Each rests
+// there before it begins, so that whoever looks where threads are sees it there. At its end it
+// prints, asked of the kernel and not of anything in between: thread I node N
 //   own I NODE PAGES       as often as its pages lie on several nodes
 //   given I NODE PAGES
 #define _GNU_SOURCE
@@ -23,6 +24,7 @@ static _Alignas(PAGE) volatile unsigned char given[MAX_THREADS][BYTES];
 static volatile unsigned char *own[MAX_THREADS];
 static unsigned node[MAX_THREADS];
 static long rounds;
+static int bound;
 static pthread_barrier_t together;
 
 static void use(volatile unsigned char *memory) {
@@ -37,8 +39,15 @@ static cpu_set_t only(long cpu) {
     return set;
 }
 
+static void rest(void) {
+    enum { REST_US = 200000 };
+    usleep(REST_US);
+}
+
 static void *work(void *argument) {
     long me = (long)argument;
+    if (bound)
+        rest();
     memset((void *)own[me], 1, BYTES);
     pthread_barrier_wait(&together);
     for (long round = 0; round < rounds; round++) {
@@ -72,11 +81,12 @@ int main(int argc, char **argv) {
         return 2;
     }
     rounds = atol(argv[2]);
-    int bound = argc > 3 && !strcmp(argv[3], "bind");
+    bound = argc > 3 && !strcmp(argv[3], "bind");
     if (bound) {
         cpu_set_t first = only(0);
         if (sched_setaffinity(0, sizeof first, &first))
             perror("sched_setaffinity");
+        rest();
     }
     pthread_barrier_init(&together, 0, threads);
     memset((void *)given, 1, threads * BYTES);

@@ -10,11 +10,13 @@ use super::topo;
 use crate::output::{OUTPUT, Output};
 use crate::said::{refuse, say, say_more, several};
 use anyhow::Context;
+use daemon::DaemonError;
 use placement::Plan;
 use recorder::data::Sight;
 use recorder::launch::{
     Binding, Come, How, LaunchReport, Onlooker, Outcome, Via, check_plan, launch,
 };
+use recorder::sampled::Choice;
 use recorder::{Streams, Target};
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -105,7 +107,8 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         data: args.apply != What::Threads,
         every: args.data_every,
     };
-    let beside = Beside { began: Instant::now(), verify: args.verify, verdict: OnceLock::new() };
+    let verify = args.verify.map(|most| (most, fit::choose()));
+    let beside = Beside { began: Instant::now(), verify, verdict: OnceLock::new() };
     let launched = check_plan(&plan, &machine)
         .and_then(|()| launch(&target, &plan, &how, Streams::Inherited, &beside));
     let report = match launched {
@@ -123,7 +126,10 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
             data::tell(found);
         }
     }
-    let verdict = beside.verdict.into_inner();
+    let verdict = match beside.verify {
+        Some((_, Err(error))) => Some(Err(error)),
+        _ => beside.verdict.into_inner(),
+    };
     if let Some(verdict) = verdict.as_ref().filter(|verdict| !args.quiet || !fit::is_good(verdict))
     {
         say(&fit::sentence(verdict));
@@ -141,7 +147,8 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
 /// What is looked at and told while the program runs.
 struct Beside {
     began: Instant,
-    verify: Option<Duration>,
+    /// For how long to look whether the plan fits, and how.
+    verify: Option<(Duration, Result<Choice, DaemonError>)>,
     verdict: OnceLock<fit::Looked>,
 }
 
@@ -151,8 +158,8 @@ impl Onlooker for Beside {
     }
 
     fn goes_along(&self, pid: u32, is_over: &dyn Fn() -> bool, _: &dyn Fn() -> Vec<Come>) {
-        if let Some(most) = self.verify {
-            let _ = self.verdict.set(fit::look(pid, most, is_over));
+        if let Some((most, Ok(choice))) = &self.verify {
+            let _ = self.verdict.set(fit::look(pid, *most, choice, is_over));
         }
     }
 }

@@ -3,6 +3,7 @@
 use daemon::DaemonError;
 use daemon::fit::{self, Fit, Verdict};
 use online::Why;
+use recorder::sampled::Choice;
 use serde_json::{Value, json};
 use std::time::Duration;
 use types::numbers::grouped;
@@ -13,9 +14,14 @@ const BUDGET: f64 = 0.01;
 /// What came of looking.
 pub type Looked = Result<Verdict, DaemonError>;
 
+/// How the program can be looked at. To be asked before it starts.
+pub fn choose() -> Result<Choice, DaemonError> {
+    fit::choose(BUDGET)
+}
+
 /// Looks until it is clear, at most so long.
-pub fn look(pid: u32, most: Duration, is_over: &dyn Fn() -> bool) -> Looked {
-    fit::look(pid, most, BUDGET, is_over)
+pub fn look(pid: u32, most: Duration, choice: &Choice, is_over: &dyn Fn() -> bool) -> Looked {
+    fit::look(pid, most, choice.clone(), is_over)
 }
 
 /// Whether nothing speaks against the plan, and something for it.
