@@ -33,7 +33,7 @@ pub const TABLE: &[Row] = &[
     ("analysis", &["profile", "statistics"]),
     ("placement", &["topology"]),
     ("online", &["placement", "statistics"]),
-    ("simulation", &["placement"]),
+    ("simulation", &["placement", "statistics"]),
     ("binding", &["topology"]),
     ("latency", &["binding"]),
     ("reference", &["types"]),

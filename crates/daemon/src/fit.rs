@@ -68,9 +68,9 @@ impl Fit {
     }
 }
 
-/// Finds out how a program can be sampled. To be called before the program starts: on a busy machine
-/// it takes seconds, in which a program may end. `budget` is the part of the program's processor
-/// time that samples may cost.
+/// Finds out how a program can be sampled. To be called before the program starts: on a busy
+/// machine it takes seconds, in which a program may end. `budget` is the part of the program's
+/// processor time that samples may cost.
 ///
 /// # Errors
 /// When nothing can be sampled.

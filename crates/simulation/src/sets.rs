@@ -18,16 +18,10 @@ use crate::coherence::{Served, Source};
 use crate::counts::{Counts, LEVELS};
 use crate::machine::Machine;
 use rustc_hash::FxHashMap;
+use statistics::student;
 
 /// Classes that are simulated at least: fewer tell nothing about their differences.
 const MIN_CLASSES: u64 = 4;
-
-/// Student's t for a two-sided interval at 95 %, by degrees of freedom from 1.
-const STUDENT: [f64; 15] = [
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
-    2.145, 2.131,
-];
-const NORMAL: f64 = 1.96;
 
 /// Where a line was found: a level of caches, another cache, the own node, another node.
 const PLACES: usize = LEVELS + 3;
@@ -211,13 +205,8 @@ impl Sets {
         }
         let variance = self.classes.iter().map(|class| error(class).powi(2)).sum::<f64>() / k;
         let others = self.estimated as f64 / (steps / k);
-        student(self.classes.len()) * (variance * (others + others * others / k)).sqrt()
+        student(k) * (variance * (others + others * others / k)).sqrt()
     }
-}
-
-/// Student's t for a two-sided interval at 95 %; `degrees` of freedom are at least 1.
-pub fn student(degrees: usize) -> f64 {
-    STUDENT.get(degrees - 1).copied().unwrap_or(NORMAL)
 }
 
 /// The finaliser of MurmurHash3 (Appleby, public domain).

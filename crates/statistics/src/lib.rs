@@ -3,9 +3,10 @@
 //! Samples that show communication are few among many, so their number has a Poisson distribution.
 //! [`poisson`] is the exact interval of its mean, [`proportion`] that of a part of them,
 //! [`Weighted`] that of a sum of weights, and [`same_shares`] tells whether two rows of counts may
-//! come from the same source. [`median`] and [`quantile`] sum up measurements. [`Ratios`] and
-//! [`Race`] compare run times and may be looked at after each run. Neighbours: `sampling` and
-//! `profile` make intervals of hits, `analysis` tells phases apart, the verb `tune` compares runs.
+//! come from the same source. [`student`] allows for few samples of a mean. [`median`] and
+//! [`quantile`] sum up measurements. [`Ratios`] and [`Race`] compare run times and may be looked at
+//! after each run. Neighbours: `sampling` and `profile` make intervals of hits, `analysis` tells
+//! phases apart, the verb `tune` compares runs.
 
 mod poisson;
 mod proportion;
@@ -13,6 +14,7 @@ mod quantile;
 mod race;
 mod ratio;
 mod shares;
+mod student;
 mod weighted;
 
 pub use poisson::poisson;
@@ -21,4 +23,5 @@ pub use quantile::{median, quantile};
 pub use race::{NO_DIFFERENCE, Outcome, Race};
 pub use ratio::{Ratio, Ratios};
 pub use shares::same_shares;
+pub use student::student;
 pub use weighted::Weighted;

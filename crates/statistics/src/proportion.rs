@@ -1,7 +1,7 @@
 //! The interval of a proportion that was found in a sample.
 
 /// The normal quantile of a two-sided 95 % interval.
-const Z: f64 = 1.959_963_985;
+pub(crate) const NORMAL: f64 = 1.959_963_985;
 
 /// The 95 % interval of the proportion of which `part` of `all` was found, by Wilson's score
 /// (Wilson, 1927, equation 4); 0 to 1 if nothing was found at all.
@@ -9,10 +9,10 @@ pub fn proportion(part: u64, all: u64) -> (f64, f64) {
     if all == 0 {
         return (0.0, 1.0);
     }
-    let (n, z2) = (all as f64, Z * Z);
+    let (n, z2) = (all as f64, NORMAL * NORMAL);
     let found = part.min(all) as f64 / n;
     let middle = (found + z2 / (2.0 * n)) / (1.0 + z2 / n);
-    let half = Z / (1.0 + z2 / n) * (found * (1.0 - found) / n + z2 / (4.0 * n * n)).sqrt();
+    let half = NORMAL / (1.0 + z2 / n) * (found * (1.0 - found) / n + z2 / (4.0 * n * n)).sqrt();
     ((middle - half).max(0.0), (middle + half).min(1.0))
 }
 

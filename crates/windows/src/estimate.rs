@@ -113,7 +113,7 @@ impl Scale {
             return Estimate { events, low: exact, high, counted: exact, cluster: 0.0 };
         }
         let rest = 1.0 - self.counted_share;
-        let squares = (self.spread(&sums) * student(self.strata())).max(sums.single) * rest;
+        let squares = (self.spread(&sums) * self.widening).max(sums.single) * rest;
         let cluster = (squares / sums.events).max(f64::MIN_POSITIVE);
         let weighted = Weighted { sum: sums.events, squares, largest: cluster };
         let (mut low, mut high) = (sums.events, sums.events);
@@ -238,17 +238,6 @@ pub fn missed(scale: Option<&Scale>, seen: &[Unwritten], of: u64) -> f64 {
 
 /// No thread: what it does follows the work of all.
 const NOBODY: ThreadId = ThreadId(u32::MAX);
-
-/// How much larger than the normal distribution's the square of Student's 97.5 % quantile is, for a
-/// variance from this many strata. Differences of neighbours have two thirds of the degrees of
-/// freedom; the quantile's expansion is 26.7.5 of Abramowitz and Stegun.
-fn student(strata: usize) -> f64 {
-    let free = 2.0 * (strata as f64 - 1.0) / 3.0;
-    let z: f64 = 1.959_964;
-    let first = (z.powi(3) + z) / (4.0 * free);
-    let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * free * free);
-    ((z + first + second) / z).powi(2)
-}
 
 #[cfg(test)]
 #[path = "estimate_tests.rs"]

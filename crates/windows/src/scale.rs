@@ -17,6 +17,7 @@
 
 use crate::constants::{MIN_WINDOWS, MIN_WORK_SHARE};
 use crate::{BadWindow, Window};
+use statistics::student;
 use std::collections::BTreeMap;
 use std::fmt;
 use types::ThreadId;
@@ -66,6 +67,8 @@ pub struct Scale {
     /// Work in all periods, and the part of it that lay in counting parts.
     pub(crate) work: f64,
     pub(crate) counted_share: f64,
+    /// How much larger Student's quantile, squared, is than the normal distribution's.
+    pub(crate) widening: f64,
     threads: BTreeMap<ThreadId, Thread>,
 }
 
@@ -91,6 +94,14 @@ pub(crate) struct Thread {
     pub sum: f64,
 }
 
+/// How much larger than the normal distribution's the square of Student's quantile is, for a
+/// variance from this many strata: differences of neighbours have two thirds of the degrees of
+/// freedom.
+fn widening(strata: usize) -> f64 {
+    let free = 2.0 * (strata as f64 - 1.0) / 3.0;
+    (student(free) / student(f64::MAX)).powi(2)
+}
+
 impl Scale {
     /// The scale of a run's windows, in the order of time. Windows that [`Window::check`] refuses
     /// are set aside, and so is one that begins before the period before it has ended.
@@ -111,7 +122,8 @@ impl Scale {
             return Err(TooShort { windows: strata.len() });
         }
         let threads = threads(windows, &of_window, &strata);
-        Ok(Self { clock, faults, of_window, strata, work, counted_share: share, threads })
+        let widening = widening(strata.len());
+        Ok(Self { clock, faults, of_window, strata, work, counted_share: share, widening, threads })
     }
 
     /// Strata, at least [`MIN_WINDOWS`].
