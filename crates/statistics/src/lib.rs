@@ -3,10 +3,10 @@
 //! Samples that show communication are few among many, so their number has a Poisson distribution.
 //! [`poisson`] is the exact interval of its mean, [`proportion`] that of a part of them,
 //! [`Weighted`] that of a sum of weights, and [`same_shares`] tells whether two rows of counts may
-//! come from the same source. [`student`] allows for few samples of a mean. [`median`] and
-//! [`quantile`] sum up measurements. [`Ratios`] and [`Race`] compare run times and may be looked at
-//! after each run. Neighbours: `sampling` and `profile` make intervals of hits, `analysis` tells
-//! phases apart, the verb `tune` compares runs.
+//! come from the same source. [`student`] widens the interval of a mean of few samples. [`median`]
+//! and [`quantile`] sum up measurements. [`Ratios`] and [`Race`] compare run times and may be
+//! looked at after each run. Neighbours: `sampling` and `profile` make intervals of hits,
+//! `analysis` tells phases apart, the verb `tune` compares runs.
 
 mod poisson;
 mod proportion;

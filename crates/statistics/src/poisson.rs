@@ -1,5 +1,6 @@
 //! The exact interval of a Poisson mean (Garwood, 1936), from quantiles of the gamma distribution.
 
+use crate::proportion::NORMAL;
 use statrs::distribution::{Continuous, ContinuousCDF, Gamma};
 
 /// Outside of a 95 % interval, on each side.
@@ -17,7 +18,7 @@ pub(crate) fn quantile(shape: f64, rate: f64, part: f64) -> f64 {
     // Wide enough that the normal distribution does, and the series of the other takes long.
     const LARGE: f64 = 1e5;
     if shape > LARGE {
-        let z = if part < 0.5 { -1.959_963_985 } else { 1.959_963_985 };
+        let z = if part < 0.5 { -NORMAL } else { NORMAL };
         return (shape + z * shape.sqrt()) / rate;
     }
     // In units of the rate, and its last steps taken here: the library's density overflows, or is

@@ -107,11 +107,12 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         data: args.apply != What::Threads,
         every: args.data_every,
     };
+    if let Err(error) = check_plan(&plan, &machine) {
+        return Ok(refuse(&error));
+    }
     let verify = args.verify.map(|most| (most, fit::choose()));
     let beside = Beside { began: Instant::now(), verify, verdict: OnceLock::new() };
-    let launched = check_plan(&plan, &machine)
-        .and_then(|()| launch(&target, &plan, &how, Streams::Inherited, &beside));
-    let report = match launched {
+    let report = match launch(&target, &plan, &how, Streams::Inherited, &beside) {
         Ok(report) => report,
         Err(error) => return Ok(refuse(&error)),
     };
