@@ -6,6 +6,7 @@ use crate::far;
 use crate::files::Files;
 use crate::lock::{Guard, Lock};
 use crate::modules::{Found, Modules};
+use crate::native;
 use crate::presence;
 use crate::session;
 use crate::shared::mappings::Mappings;
@@ -213,6 +214,24 @@ impl Runtime {
         self.go(found, page, control::ENTERED)
     }
 
+    /// Where the thread goes on if it may run the program's own code.
+    fn send_native(&mut self, from: Origin, target: u64, page: u64) -> Option<u64> {
+        if !native::is_wanted() {
+            return None;
+        }
+        let Runtime { engine, light, modules, .. } = self;
+        let target = match from {
+            Origin::Link(link) => {
+                let mut engines = engine.iter_mut().chain(light);
+                engines.find_map(|engine| engine.leave(link, modules))?
+            }
+            _ => target,
+        };
+        let way = native::way_to(target, page)?;
+        presence::leave(page);
+        Some(way)
+    }
+
     /// The same for a thread in the dispatcher's stub, which can do what no translation can.
     fn resolve_from_stub(&mut self, from: Origin, target: u64, page: u64) -> u64 {
         presence::leave(page);
@@ -346,5 +365,9 @@ unsafe extern "C" fn tt_dispatch(link: i64, target: u64, page: u64) -> u64 {
             Origin::Site(!site as usize)
         }
     };
-    runtime().resolve_from_stub(from, target, page)
+    native::come_to_dispatcher(page);
+    let mut runtime = runtime();
+    runtime
+        .send_native(from, target, page)
+        .unwrap_or_else(|| runtime.resolve_from_stub(from, target, page))
 }

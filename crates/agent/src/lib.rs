@@ -41,6 +41,7 @@ mod limits;
 mod lock;
 mod lone;
 mod modules;
+mod native;
 mod numbers;
 mod outcome;
 mod own;

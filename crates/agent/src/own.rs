@@ -4,6 +4,7 @@
 
 use crate::filter::Filter;
 use crate::layouts::ThreadState;
+use crate::native;
 use core::sync::atomic::{AtomicU64, Ordering};
 use engine::control;
 
@@ -20,6 +21,8 @@ pub struct Thread {
     pub stacks: u64,
     /// Filters of system calls; the last one installed.
     pub filters: *const Filter,
+    /// For native time.
+    pub native: native::Own,
 }
 
 /// Address of a field of a control block.

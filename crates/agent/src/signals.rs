@@ -15,6 +15,7 @@ mod stepping;
 
 use crate::dispatch::{Origin, runtime};
 use crate::filter::{self, Answer};
+use crate::native::{self, Arrival};
 use crate::outcome::Outcome;
 use crate::paths;
 use crate::program;
@@ -80,6 +81,9 @@ pub fn sigaction(a: [u64; 6]) -> Outcome {
     }
     let slot = &ACTIONS[signal as usize];
     let before = slot.get();
+    if native::keeps(signal) {
+        return Outcome::Done(set_kept(slot, new, old));
+    }
     let mut kernel = KernelAction::default();
     let mut wanted = KernelAction::default();
     if new != 0 {
@@ -113,8 +117,43 @@ pub fn sigaction(a: [u64; 6]) -> Outcome {
     Outcome::Done(program::give(old, &if ours { before } else { previous }.words()))
 }
 
+/// The program's action for a signal whose handler stays ours whatever the program sets.
+fn set_kept(slot: &Action, new: u64, old: u64) -> i64 {
+    let before = slot.get();
+    if new != 0 {
+        let Some(words) = program::words(new) else { return program::EFAULT };
+        slot.set(&KernelAction::from(words));
+    }
+    if old == 0 { 0 } else { program::give(old, &before.words()) }
+}
+
+/// Makes the handler of the signal ours for good, and keeps the program's action from then on.
+pub fn keep(signal: u64) -> bool {
+    const SA_ONSTACK: u64 = 0x0800_0000;
+    const SA_RESTART: u64 = 0x1000_0000;
+    const SA_RESTORER: u64 = 0x0400_0000;
+    let ours = KernelAction {
+        handler: stubs::tt_signal_entry as *const () as u64,
+        flags: SA_SIGINFO | SA_ONSTACK | SA_RESTART | SA_RESTORER,
+        // It is never returned to: see `Decision::sigreturn`.
+        restorer: stubs::tt_signal_entry as *const () as u64,
+        mask: !0,
+    };
+    let mut before = KernelAction::default();
+    let (new, old) = (&raw const ours as u64, &raw mut before as u64);
+    // SAFETY: valid buffers.
+    let done = unsafe { sys::call(sys::RT_SIGACTION, [signal, new, old, 8, 0, 0]) } == 0;
+    if done && before.handler <= SIG_IGN {
+        ACTIONS[signal as usize].set(&before);
+    }
+    done
+}
+
 /// The parts of the kernel's signal frame that are used here, as words from the start of ucontext.
-struct Context(*mut u64);
+pub struct Context(*mut u64);
+
+/// Of a `stack_t`: there is none.
+pub const SS_DISABLE: u32 = 2;
 
 impl Context {
     /// gregs start 40 bytes in: r8–r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags.
@@ -129,6 +168,31 @@ impl Context {
     const STACK_BYTES: usize = 4;
     /// All of them.
     const WORDS: usize = Self::MASK + 1;
+
+    /// Where the program goes on.
+    pub fn pc(&self) -> u64 {
+        self.get(Self::RIP)
+    }
+
+    /// Sets it.
+    pub fn set_pc(&mut self, pc: u64) {
+        self.set(Self::RIP, pc);
+    }
+
+    /// Sets the register.
+    pub fn set_rcx(&mut self, value: u64) {
+        self.set(Self::GENERAL[1], value);
+    }
+
+    /// The thread shall have no stack for handlers any more if it is the one that starts there.
+    pub fn forget_stack(&mut self, start: u64) {
+        if self.get(Self::STACK) == start {
+            self.set(Self::STACK, 0);
+            // The upper half of the word is not of the flags.
+            self.set(Self::STACK_FLAGS, SS_DISABLE.into());
+            self.set(Self::STACK_BYTES, 0);
+        }
+    }
 
     fn get(&self, word: usize) -> u64 {
         // SAFETY: within the kernel's frame.
@@ -217,12 +281,19 @@ fn frame_for(
 unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut u64) -> Decision {
     let mut context = Context(context);
     let page = thread::own_page();
+    let was_away = match native::arrive(signal, info, &mut context, page) {
+        Arrival::Ours => return Decision::sigreturn(context.0),
+        Arrival::Programs { was_away } => was_away,
+    };
     // SAFETY: the calling thread's page.
     unsafe { thread::leave_call(page) };
     let slot = &ACTIONS[signal as usize % SIGNALS];
     let action = slot.get();
+    if native::keeps(signal) {
+        use_restorer(&context, action.restorer);
+    }
     if action.handler <= SIG_IGN {
-        return Decision::RETURN;
+        return without_handler(action.handler, (signal, info), context, was_away);
     }
     let own = if action.flags & SA_NODEFER == 0 { 1 << (signal - 1) } else { 0 };
     let mask = context.get(Context::MASK) | action.mask | own;
@@ -250,7 +321,7 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
             // the signal would wait for the end of a call that may wait for the signal.
             registers.pc = slot_value(control::RESUME) - SYSCALL_BYTES;
         } else if let Some(pc) = behind_last_jump(registers.pc, &slot_value) {
-            registers.pc = pc;
+            registers.pc = native::in_program(pc, page);
             context.set_registers(&registers);
         } else if is_agent_code(registers.pc) {
             return defer(signal, info, &mut context, page);
@@ -265,6 +336,7 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
         if runtime.contains(registers.pc) {
             let at = registers.pc;
             runtime.recover(&mut registers, &slot_value);
+            registers.pc = native::in_program(registers.pc, page);
             context.set_registers(&registers);
             faults::correct_address(signal, info, at, registers.pc);
         }
@@ -283,6 +355,39 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
         }
     }
     Decision::CONTINUE
+}
+
+/// The program's handler returns as it wants to, though the kernel's action is ours.
+fn use_restorer(context: &Context, restorer: u64) {
+    // SAFETY: the return address lies right below the context.
+    unsafe { *context.0.sub(1) = restorer };
+}
+
+/// The program has no handler for the signal (any more): one that is kept is ignored, or ends the
+/// process, as the program wants it. A thread that was away goes on in the cache.
+fn without_handler(
+    action: u64,
+    (signal, info): (u64, *const [u32; 4]),
+    mut context: Context,
+    was_away: bool,
+) -> Decision {
+    let keeps = native::keeps(signal);
+    if keeps && action != SIG_IGN {
+        let default = KernelAction::default();
+        // SAFETY: valid buffers; the kernel copies the information. The signal comes when this one
+        // has been returned from.
+        unsafe {
+            sys::call(sys::RT_SIGACTION, [signal, &raw const default as u64, 0, 8, 0, 0]);
+            let (pid, tid) = (sys::pid().into(), sys::tid().into());
+            sys::call(sys::RT_TGSIGQUEUEINFO, [pid, tid, signal, info as u64, 0, 0]);
+        }
+        context.set(Context::MASK, context.get(Context::MASK) & !(1 << (signal - 1)));
+    }
+    if was_away && !is_agent_code(context.pc()) {
+        let pc = context.pc();
+        native::enter(&mut context, pc, thread::own_page());
+    }
+    if keeps || was_away { Decision::sigreturn(context.0) } else { Decision::RETURN }
 }
 
 /// A signal that ends a system call, or comes right behind it, finds the thread before the stub
@@ -443,8 +548,13 @@ fn is_between_block_and_syscall(pc: u64) -> bool {
     (address(stubs::tt_stub_syscall)..address(stubs::tt_stub_syscall_handled)).contains(&pc)
 }
 
+/// First address of this library, and the one behind its last.
+pub fn image() -> (u64, u64) {
+    (&raw const IMAGE_START as u64, &raw const IMAGE_END as u64)
+}
+
 /// Whether the address lies in this library.
-fn is_agent_code(pc: u64) -> bool {
-    let (start, end) = (&raw const IMAGE_START as u64, &raw const IMAGE_END as u64);
+pub fn is_agent_code(pc: u64) -> bool {
+    let (start, end) = image();
     (start..end).contains(&pc)
 }

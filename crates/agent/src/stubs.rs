@@ -6,6 +6,7 @@
 
 #[macro_use]
 mod assembly;
+pub mod native;
 
 pub use crate::layouts::Frame;
 use core::arch::global_asm;

@@ -245,6 +245,11 @@ pub fn cpu_ns() -> i64 {
     clock_ns(2)
 }
 
+/// CPU time of the calling thread, ns.
+pub fn thread_cpu_ns() -> u64 {
+    clock_ns(3) as u64
+}
+
 fn clock_ns(clock: u64) -> i64 {
     let mut time = [0i64; 2];
     // SAFETY: the kernel writes two words.

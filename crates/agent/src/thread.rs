@@ -8,6 +8,7 @@ use crate::layouts::{
     SLOTS, ThreadState, WRITER_SHIFT, tt_bank_of, tt_slot_of, tt_slot_owner,
 };
 use crate::lock::{self, Guard, Lock};
+use crate::native;
 use crate::own::place_of;
 pub use crate::own::{Thread, current, field, own_page, set_field};
 use crate::session;
@@ -20,6 +21,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use engine::control;
 use wire::detail::{EVENTS, kind};
 use wire::session::{MAX_THREADS, ThreadPage, life, mode};
+use wire::windows::native::HOME;
 
 /// The agent's stack of a thread, for the dispatcher and slow paths.
 const STACK_BYTES: u64 = 256 << 10;
@@ -27,8 +29,10 @@ const STACK_BYTES: u64 = 256 << 10;
 const SIGNAL_STACK_BYTES: u64 = 64 << 10;
 /// Room for xsave: legacy, header, AVX, AVX-512 in the standard format end at 2696.
 pub const XSAVE_BYTES: u64 = 4096;
+/// A third one, on which signals come in native time if the program has none for them.
+const NATIVE_STACK_BYTES: u64 = 64 << 10;
 /// All that a thread needs on its own.
-const STACKS_BYTES: u64 = XSAVE_BYTES + SIGNAL_STACK_BYTES + STACK_BYTES;
+const STACKS_BYTES: u64 = XSAVE_BYTES + SIGNAL_STACK_BYTES + STACK_BYTES + NATIVE_STACK_BYTES;
 /// Index of cells: a place for each other thread, of this process and of others, and kind of event.
 const CELLS_BYTES: u64 = (3 * IDS * kind::COUNT * size_of::<CellPlace>()) as u64;
 
@@ -41,6 +45,7 @@ const _: () = {
     assert!(is_at(control::LOADS, core::mem::offset_of!(ThreadPage, loads)));
     assert!(is_at(control::STORES, core::mem::offset_of!(ThreadPage, stores)));
     assert!(is_at(control::INSTRUCTIONS, core::mem::offset_of!(ThreadPage, instructions)));
+    assert!(is_at(control::NATIVE, core::mem::offset_of!(ThreadPage, native)));
     assert!(-control::PAGE as usize == size_of::<ThreadPage>());
     assert!(core::mem::offset_of!(Thread, state) == 0);
 };
@@ -210,12 +215,14 @@ fn install(thread: Thread) -> Box<Thread> {
         (control::CALLS, calls),
         (control::ENTERED, 0),
         (control::RETURNS, 0),
+        (control::SELECTOR, 0),
         // Threads and children begin with their creator's flags.
         (control::ODD_FLAGS, 1),
     ] {
         // SAFETY: the new thread's page.
         unsafe { set_field(thread.state.page, offset, value) };
     }
+    thread.shared().native.store(HOME, Ordering::Relaxed);
     for power in 0..=5 {
         // SAFETY: the same.
         unsafe {
@@ -420,6 +427,7 @@ impl Thread {
             slot: None,
             stacks,
             filters: core::ptr::null(),
+            native: native::Own::NEW,
         }
     }
 
@@ -432,6 +440,11 @@ impl Thread {
     /// Room for a signal frame, at the lower end of the stack on which signals are looked at.
     pub fn frame_room(&self) -> *mut u64 {
         (self.stacks + XSAVE_BYTES) as *mut u64
+    }
+
+    /// Where the stack for signals in native time begins, and its bytes.
+    pub fn stack_for_native(&self) -> (u64, u64) {
+        (self.stacks + STACKS_BYTES - NATIVE_STACK_BYTES, NATIVE_STACK_BYTES)
     }
 
     /// Copies the calling thread's name into its page.

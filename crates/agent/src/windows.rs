@@ -60,6 +60,14 @@ pub fn is_light() -> bool {
     light
 }
 
+/// Address of the byte that says whether threads may run the program's own code; 0 = they never may.
+pub fn may_go_byte() -> u64 {
+    match LEAVE.load(Ordering::Relaxed) {
+        0 => 0,
+        checked => checked - leave::CHECKED_BYTE as u64 + leave::NATIVE_BYTE as u64,
+    }
+}
+
 /// Whether accesses are observed in windows only.
 pub fn are_used() -> bool {
     PASSING.load(Ordering::Relaxed) != 0

@@ -135,6 +135,14 @@ places! {
     pub ODD_FLAGS: 376, 8;
     /// Not 0 while a child of vfork may be using the page.
     pub LENT: 384, 8;
+    /// Where the thread that runs the program's own code goes, or makes its system call: the address
+    /// behind it.
+    pub NATIVE_PC: 392, 8;
+    /// The lowest byte is 1 while system calls that the thread makes outside of the agent bring it
+    /// back, else 0.
+    pub SELECTOR: 400, 8;
+    /// Address of the byte that says whether threads may run the program's own code.
+    pub MAY_GO: 408, 8;
     /// Constants that [`crate::body::bytes`] shifts: the set of the first 1, 2, 4, 8, 16 and 32
     /// bytes.
     FIRST_BYTES: 768, 48;
@@ -162,6 +170,8 @@ pub const LOADS: i32 = PAGE + 1024;
 pub const STORES: i32 = PAGE + 1032;
 /// Instructions executed, the same.
 pub const INSTRUCTIONS: i32 = PAGE + 1040;
+/// Whether the thread runs the program's own code, 32 bits.
+pub const NATIVE: i32 = PAGE + 1060;
 /// First of the thread's tallies, which lie below its page; see [`types::tally`].
 const TALLIES: i32 = PAGE - 8 * tally::MAX as i32;
 

@@ -43,8 +43,8 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 /// 7: checks in tallies, tracked blocks, memory shared by processes, objects; 8: call paths, zones,
 /// mapped files; 9: pages; 10: light code between windows; 11: first writes of unknown blocks;
 /// 12: filtered traces; 13: which file
-/// a mapping was of; 14: lone programs; 15: returns.
-pub const VERSION: u32 = 15;
+/// a mapping was of; 14: lone programs; 15: returns; 16: native time.
+pub const VERSION: u32 = 16;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
 /// Added where otherwise an odd number of variables would be taken out again: see
@@ -390,6 +390,9 @@ pub struct Header {
 
     /// One of [`pages`]. Written by the recorder before the program starts.
     pub pages: AtomicU32,
+    /// 1: the recorder can call threads of this process back, so they may run natively between
+    /// windows. Written by the recorder while the program runs.
+    pub may_go_native: AtomicU32,
     /// Records of the past of pages given out.
     pub past: AtomicU64,
     /// Accesses that are counted for no page, because another page has the place or no record was
@@ -543,8 +546,9 @@ pub struct ThreadPage {
     pub parent: AtomicU32,
     /// One of [`life`].
     pub life: AtomicU32,
-    /// Unused.
-    pub _pad: AtomicU32,
+    /// Whether the thread runs the program's own code: one of
+    /// [`windows::native`](crate::windows::native).
+    pub native: AtomicU32,
     /// Address of the start routine given to `pthread_create`; 0 when unknown or initial.
     pub start_routine: AtomicU64,
     /// CLOCK_MONOTONIC, ns.

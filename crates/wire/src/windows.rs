@@ -10,6 +10,9 @@
 //! Between windows, threads may also run code without checks (*light*). They change between both
 //! kinds of code where that polls [`Header::leave`](crate::session::Header::leave).
 //!
+//! And they may run the program's own code (*native*), if the recorder can call them back before
+//! the next window: see [`native`].
+//!
 //! A few blocks are *tracked*: they are observed between windows, too, though no events are counted
 //! there, but not in light code. So the last writer of a tracked block is known however long ago it
 //! wrote, if no light code has run since.
@@ -40,10 +43,37 @@ pub mod leave {
     pub const CHECKED: u32 = 1;
     /// Code without.
     pub const LIGHT: u32 = 1 << 8;
+    /// No code, but threads may run the program's own.
+    pub const TO_NATIVE: u32 = 1 << 16;
     /// Number of the byte of each.
     pub const CHECKED_BYTE: usize = 0;
     /// See [`CHECKED_BYTE`].
     pub const LIGHT_BYTE: usize = 1;
+    /// See [`CHECKED_BYTE`].
+    pub const NATIVE_BYTE: usize = 2;
+}
+
+/// Native time: how the recorder calls threads back from it.
+///
+/// A thread that goes native says [`AWAY`](native::AWAY) in
+/// [`ThreadPage::native`](crate::session::ThreadPage::native), and looks once more whether it may.
+/// The recorder forbids it first, and then calls those that are away by a signal. Each system call
+/// of the program brings its thread back, too, so a thread that is away is never in a call, and no
+/// call is interrupted: the thread waits while the recorder is about to send the signal.
+pub mod native {
+    /// In the engine's code or the agent's.
+    pub const HOME: u32 = 0;
+    /// It runs the program's own code.
+    pub const AWAY: u32 = 1;
+    /// The recorder is about to send the signal.
+    pub const CALLING: u32 = 2;
+    /// The signal has been sent.
+    pub const CALLED: u32 = 3;
+
+    /// The signal that calls a thread back: one of those for programs' own purposes, which few use.
+    pub const SIGNAL: i32 = 61;
+    /// The value that comes with it, by which it is told from the program's own.
+    pub const VALUE: u64 = u64::from_le_bytes(*b"comeback");
 }
 
 /// Values of [`Header::windows`](crate::session::Header::windows).

@@ -13,7 +13,9 @@ pub mod threads;
 
 use crate::layouts::SYSTEM_CALLS;
 use crate::limits;
+use crate::native;
 pub use crate::outcome::Outcome;
+use crate::presence;
 use crate::signals;
 use crate::stubs::{Frame, HANDLED};
 use crate::sys;
@@ -85,6 +87,14 @@ pub fn mark_moves() {
     }
 }
 
+/// Whether the call means nothing to the agent, so that a thread that is away may make it and go on
+/// natively: it changes nothing that must be known, nor what its way back rests on.
+pub fn is_plain(number: u64) -> bool {
+    const NOT: [u64; 4] = [sys::RT_SIGPROCMASK, sys::SIGALTSTACK, sys::WAIT4, sys::WAITID];
+    let entry = tt_interesting.get(number as usize).filter(|_| number < SYSTEM_CALLS as u64);
+    entry.is_some_and(|entry| entry.load(Ordering::Relaxed) != HANDLED) && !NOT.contains(&number)
+}
+
 impl Frame {
     /// The system call's arguments.
     pub fn arguments(&self) -> [u64; 6] {
@@ -103,13 +113,27 @@ unsafe extern "C" fn tt_syscall(frame: &mut Frame, page: u64) -> u64 {
         Outcome::Native => resume - engine::SYSCALL_BYTES,
         Outcome::Done(result) => {
             frame.rax = result as u64;
-            resume
+            go_native(frame).unwrap_or(resume)
         }
         Outcome::Leave(result, pc) => {
             (frame.rax, frame.rcx) = (result as u64, pc);
             pc
         }
     }
+}
+
+/// Where the thread goes on if it may run the program's own code behind the call.
+fn go_native(frame: &mut Frame) -> Option<u64> {
+    if !native::is_wanted() {
+        return None;
+    }
+    // In a fork's child it is another one than before the call.
+    let page = thread::own_page();
+    let pc = threads::return_address(page);
+    let way = native::way_to(pc, page)?;
+    presence::leave(page);
+    frame.rcx = pc;
+    Some(way)
 }
 
 fn handle(frame: &mut Frame, page: u64) -> Outcome {

@@ -12,7 +12,7 @@ use crate::clock::cpu_time;
 use crate::memory::{Mapping, SharedMemory};
 use std::arch::asm;
 use std::io;
-use std::sync::atomic::Ordering::Release;
+use std::sync::atomic::Ordering::{Release, SeqCst};
 use std::time::Duration;
 use windows::constants::MIN_MEASURED;
 use windows::{
@@ -40,12 +40,62 @@ const UNSURE: f64 = 1.5;
 /// Where windows lie in their periods, which no program can have adapted to.
 const SEED: u64 = 0x7468_7265_6164;
 
+/// How long native time is at least, ns, and for which part of the time before it code is light,
+/// so that it is known what threads do in it.
+const MIN_NATIVE_NS: u64 = 50_000_000;
+const LIGHT_PART: u64 = 8;
+const MIN_LIGHT_NS: u64 = 10_000_000;
+/// Budgets below this one need native time: between windows, light code took 1.5 times as long for
+/// an interpreter.
+const FOR_NATIVE: f64 = 1.5;
+/// How long threads are asked to leave light code for the program's own, and how long until they
+/// are asked again for the first time, ns; then twice as long each time.
+const ASKING_NS: u64 = 1_000_000;
+const ASK_AGAIN_NS: u64 = 8_000_000;
+
+/// Which code threads run between windows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Code {
+    /// With checks.
+    Checked,
+    /// Translated without checks.
+    Light,
+    /// The program's own, as far as threads may; else light.
+    Native,
+}
+
 /// A time slice's place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Part {
     /// Number of the period; that of the part that is recorded whole at the start is 0.
     pub period: u32,
     pub phase: Phase,
+}
+
+/// When threads are asked to leave light code for the program's own: each time it takes them a
+/// moment, and those that may not go lose some time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Asking {
+    /// When that ends, or begins again, ns.
+    until_ns: u64,
+    now: bool,
+    rest_ns: u64,
+}
+
+impl Asking {
+    const NEVER: Self = Self { until_ns: u64::MAX, now: false, rest_ns: 0 };
+
+    fn begin(now_ns: u64) -> Self {
+        Self { until_ns: now_ns + ASKING_NS, now: true, rest_ns: ASK_AGAIN_NS }
+    }
+
+    fn next(self, now_ns: u64) -> Self {
+        if self.now {
+            let until_ns = now_ns + self.rest_ns;
+            return Self { until_ns, now: false, rest_ns: 2 * self.rest_ns };
+        }
+        Self { until_ns: now_ns + ASKING_NS, now: true, ..self }
+    }
 }
 
 /// What a program has done up to a moment.
@@ -125,13 +175,16 @@ pub struct Switching<'a> {
     /// Of the processor's clock.
     cycle_ns: f64,
     window: u32,
-    /// When to turn next, ns; when the further parts of the step end, and whether code is light
-    /// there, the next one last.
+    /// When to turn next, ns; when the further parts of the step end, and which code is run there,
+    /// the next one last.
     until_ns: u64,
-    further: Vec<(u64, bool)>,
-    /// Whether code is light now, and what was shown last.
-    light: bool,
-    shown: (Phase, bool),
+    further: Vec<(u64, Code)>,
+    /// Which code is run now, and what was shown last.
+    code: Code,
+    shown: (Phase, Code),
+    /// Whether threads may run the program's own code.
+    native: bool,
+    asking: Asking,
     /// When the last slice began, and what had been done by then.
     last: (u64, Done),
     spent: Sums,
@@ -164,8 +217,10 @@ impl<'a> Switching<'a> {
             window: FIRST_WINDOW,
             until_ns: 0,
             further: Vec::new(),
-            light: false,
-            shown: (first_phase(dial), false),
+            code: Code::Checked,
+            shown: (first_phase(dial), Code::Checked),
+            native: matches!(dial, Dial::Budget(budget) if budget < FOR_NATIVE),
+            asking: Asking::NEVER,
             last: (0, Done::default()),
             spent: Sums::default(),
             halves: Vec::new(),
@@ -178,15 +233,16 @@ impl<'a> Switching<'a> {
     /// Goes through all phases, each so long, whatever the dial says; 0 = as it says.
     pub fn every_us(&mut self, microseconds: u32) {
         self.fixed_ns = (microseconds > 0).then(|| u64::from(microseconds) * 1000);
+        self.native |= microseconds > 0;
     }
 
     /// The next one of phases that all are so long.
     fn fixed_step(&self, now_ns: u64, each_ns: u64) -> Step {
         let until = now_ns + each_ns;
-        let (phase, light) = match (self.part().phase, self.light) {
+        let (phase, light) = match (self.part().phase, self.code) {
             (Phase::Whole | Phase::Counting, _) => (Phase::Off, until),
-            (Phase::Off, true) => (Phase::Off, 0),
-            (Phase::Off, false) => (Phase::WarmUp, 0),
+            (Phase::Off, Code::Light | Code::Native) => (Phase::Off, 0),
+            (Phase::Off, Code::Checked) => (Phase::WarmUp, 0),
             (Phase::WarmUp, _) => (Phase::Counting, 0),
         };
         Step { phase, until, light, period: light > 0 }
@@ -195,6 +251,36 @@ impl<'a> Switching<'a> {
     /// When to call [`turn`](Self::turn), ns.
     pub fn until_ns(&self) -> u64 {
         self.until_ns
+    }
+
+    /// When to call that, or [`ask`](Self::ask), ns.
+    pub fn next_ns(&self) -> u64 {
+        self.until_ns.min(self.asking.until_ns)
+    }
+
+    /// Which code threads run now.
+    pub fn code(&self) -> Code {
+        self.code
+    }
+
+    /// Asks threads in light code to leave it for the program's own, or no longer, when it is time.
+    pub fn ask(&mut self, now_ns: u64) {
+        if self.code == Code::Native && now_ns >= self.asking.until_ns {
+            self.asking = self.asking.next(now_ns);
+            self.show_leaves();
+        }
+    }
+
+    /// Which code threads shall leave.
+    fn show_leaves(&self) {
+        let leaves = match self.code {
+            Code::Checked => leave::LIGHT,
+            Code::Light => leave::CHECKED,
+            Code::Native if self.asking.now => leave::CHECKED | leave::LIGHT | leave::TO_NATIVE,
+            Code::Native => leave::CHECKED | leave::TO_NATIVE,
+        };
+        // Before threads are looked at: those that are about to go see it, or are seen.
+        self.first.records()[0].leave.0.store(leaves, SeqCst);
     }
 
     /// What was spent between windows so far.
@@ -216,9 +302,9 @@ impl<'a> Switching<'a> {
     pub fn turn(&mut self, now_ns: u64, done: Done) {
         self.settle(now_ns, done);
         let mut part = self.part();
-        while let Some((until, light)) = self.further.pop() {
+        while let Some((until, code)) = self.further.pop() {
             if now_ns < until {
-                (self.until_ns, self.light) = (until, light);
+                self.run(until, code, now_ns);
                 self.switched.parts.push(part);
                 return;
             }
@@ -235,41 +321,69 @@ impl<'a> Switching<'a> {
         };
         let Ok(step) = step else {
             // Only where time went back: nothing is observed until it is right again.
-            (self.until_ns, self.light) = (now_ns, false);
+            self.run(now_ns, Code::Checked, now_ns);
             self.switched.parts.push(Part { phase: Phase::Off, ..part });
             return;
         };
         part.period += u32::from(step.period);
         part.phase = step.phase;
         self.further = self.parts_of(&step, now_ns, lengths.warm_up);
-        if let Some((until, light)) = self.further.pop() {
-            (self.until_ns, self.light) = (until, light);
+        if let Some((until, code)) = self.further.pop() {
+            self.run(until, code, now_ns);
         }
         self.switched.warm_up_ns = lengths.warm_up;
         self.switched.parts.push(part);
     }
 
-    /// When the parts of a step end, and whether code is light in them, the first one last.
-    fn parts_of(&self, step: &Step, now_ns: u64, warm_up: u64) -> Vec<(u64, bool)> {
+    /// Until then, threads run this code.
+    fn run(&mut self, until_ns: u64, code: Code, now_ns: u64) {
+        (self.until_ns, self.code) = (until_ns, code);
+        let native = code == Code::Native;
+        self.asking = if native { Asking::begin(now_ns) } else { Asking::NEVER };
+    }
+
+    /// When the parts of a step end, and which code is run in them, the first one last.
+    fn parts_of(&self, step: &Step, now_ns: u64, warm_up: u64) -> Vec<(u64, Code)> {
         let anew = step.until.saturating_sub(TRACKING_PER_WARM_UP * warm_up);
         match step.phase {
-            Phase::Whole => vec![(step.until.max(now_ns + WHOLE_SLICE_NS), false)],
+            Phase::Whole => vec![(step.until.max(now_ns + WHOLE_SLICE_NS), Code::Checked)],
             Phase::Off => {
                 let light = step.light.min(step.until);
-                let mut parts = vec![(step.until, light >= step.until)];
-                if anew > now_ns.max(light) {
-                    parts.push((anew, false));
+                let mut parts = Vec::new();
+                if light < step.until {
+                    parts.push((step.until, Code::Checked));
                 }
-                if light > now_ns && light < step.until {
-                    parts.push((light, true));
+                if anew > now_ns.max(light) && light < step.until {
+                    parts.push((anew, Code::Checked));
+                }
+                if light > now_ns {
+                    self.add_light(light, now_ns, &mut parts);
                 }
                 parts
             }
             Phase::Counting => {
-                vec![(step.until, false), (now_ns + (step.until - now_ns) / 2, false)]
+                let half = now_ns + (step.until - now_ns) / 2;
+                vec![(step.until, Code::Checked), (half, Code::Checked)]
             }
-            Phase::WarmUp => vec![(step.until, false)],
+            Phase::WarmUp => vec![(step.until, Code::Checked)],
         }
+    }
+
+    /// The time without checks, up to `until`: at first light, so that it is known what threads do,
+    /// then native.
+    fn add_light(&self, until: u64, now_ns: u64, parts: &mut Vec<(u64, Code)>) {
+        let length = until - now_ns;
+        let light = match self.fixed_ns {
+            Some(_) => length / 2,
+            None => (length / LIGHT_PART).max(MIN_LIGHT_NS),
+        };
+        let is_long = self.fixed_ns.is_some() || length >= light + MIN_NATIVE_NS;
+        if !self.native || !is_long {
+            parts.push((until, Code::Light));
+            return;
+        }
+        parts.push((until, Code::Native));
+        parts.push((now_ns + light, Code::Light));
     }
 
     /// Adds the slice that is over to what its phase has spent.
@@ -291,7 +405,7 @@ impl<'a> Switching<'a> {
             Phase::Off => self.spent.off += slice,
             Phase::WarmUp | Phase::Counting => self.spent.on += slice,
         }
-        if part.phase == Phase::Off && self.light {
+        if part.phase == Phase::Off && self.code == Code::Light {
             self.spent.light += slice;
         }
         if part.phase == Phase::Counting {
@@ -323,19 +437,19 @@ impl<'a> Switching<'a> {
     /// When the passing maps cannot be emptied: threads would not see that a window opens.
     pub fn show(&mut self) -> io::Result<()> {
         let now = self.part().phase;
-        let (before, _) = std::mem::replace(&mut self.shown, (now, self.light));
-        let again = before == now;
-        if again && (now != Phase::Off || self.light) {
+        let (before, code) = std::mem::replace(&mut self.shown, (now, self.code));
+        let again = before == now && code == self.code;
+        if again && (now != Phase::Off || self.code != Code::Checked) {
             return Ok(());
         }
         // A new number in the midst of the time between windows: blocks that were given up, or all
         // of them after light code, are tracked anew.
-        let opens = again || matches!(now, Phase::WarmUp | Phase::Whole);
+        let tracks = before == now && self.code == Code::Checked;
+        let opens = tracks || matches!(now, Phase::WarmUp | Phase::Whole);
         self.window += u32::from(opens);
         let header = &self.first.records()[0];
-        header.phase.store(word(self.window, now, self.light), Release);
-        let leaves = if self.light { leave::CHECKED } else { leave::LIGHT };
-        header.leave.0.store(leaves, Release);
+        header.phase.store(word(self.window, now, self.code != Code::Checked), Release);
+        self.show_leaves();
         if opens { self.memory.clear(PASSING_OFFSET, ALL_PASSING_BYTES) } else { Ok(()) }
     }
 

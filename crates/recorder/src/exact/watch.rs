@@ -13,6 +13,7 @@
 
 mod costs;
 pub mod live;
+mod native;
 pub mod view;
 
 use crate::clock::{clock, cpu_time, monotonic_ns};
@@ -24,9 +25,10 @@ use crate::regions::Regions;
 use crate::running::{Looks, Running};
 use crate::session::{Session, SessionOptions};
 use crate::signals::block_signals;
-use crate::switching::{Done, Switched, Switching};
+use crate::switching::{Code, Done, Switched, Switching};
 use crate::timeline::{Executed, Sample, Timeline, join_samples};
 use costs::{Costs, SHARE};
+use native::{NativeTime, call_home};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::thread;
@@ -181,10 +183,13 @@ impl Watch<'_> {
     /// Goes on to the next phase of a window when it is time.
     fn turn(&mut self) -> Result<(), RecorderError> {
         let now_ns = self.now_ns();
-        if self.switching.as_ref().is_none_or(|switching| now_ns < switching.until_ns()) {
+        let Some(switching) = self.switching.as_mut() else { return Ok(()) };
+        if now_ns < switching.until_ns() {
+            switching.ask(now_ns);
             return Ok(());
         }
-        let done = self.note_done();
+        let code = switching.code();
+        let done = self.note_done(code);
         if let Some(switching) = self.switching.as_mut() {
             switching.turn(now_ns, done);
             self.timeline.begin(now_ns);
@@ -192,16 +197,20 @@ impl Watch<'_> {
         }
         let Some(switching) = self.switching.as_mut() else { return Ok(()) };
         let failed = |error| RecorderError::SharedMemory { what: "recording", error, hint: "" };
-        switching.show().map_err(failed)
+        let shown = switching.show();
+        if switching.code() != Code::Native {
+            self.processes.iter().for_each(Process::call_home);
+        }
+        shown.map_err(failed)
     }
 
-    /// Notes what threads have done in the slice that is over.
-    fn note_done(&mut self) -> Done {
+    /// Notes what threads have done in the slice that is over, in which they ran this code.
+    fn note_done(&mut self, code: Code) -> Done {
         let before = self.timeline.current();
         self.done.active = 0;
         for process in self.processes.iter_mut() {
             process.note_threads(before);
-            process.add_done(&mut self.done, before);
+            process.add_done(&mut self.done, before, code);
         }
         self.done
     }
@@ -244,7 +253,7 @@ impl Watch<'_> {
 
     /// Until something is to be done.
     fn rest(&self) -> Duration {
-        let turn = self.switching.as_ref().map(Switching::until_ns);
+        let turn = self.switching.as_ref().map(Switching::next_ns);
         let next = turn.or_else(|| self.timeline.next_ns());
         let until_slice = next.map(|next| next.saturating_sub(self.now_ns()));
         let until_look = self.processes.iter().filter_map(Process::until_look).min();
@@ -256,7 +265,8 @@ impl Watch<'_> {
 
     fn finish(mut self) -> Watched {
         let now_ns = self.now_ns();
-        let done = if self.switching.is_some() { self.note_done() } else { self.done };
+        let code = self.switching.as_ref().map(Switching::code);
+        let done = code.map_or(self.done, |code| self.note_done(code));
         let switched = self.switching.map(|switching| switching.finish(now_ns, done));
         let processes = self.processes.into_iter().map(|process| process.seen).collect();
         let flows = self.flows.finish();
@@ -283,8 +293,10 @@ struct Process<'a> {
     found: bool,
     /// Processor time that it had used when it was looked at last, ns.
     cpu_ns: u64,
-    /// Events, and what windows may have missed, since [`Process::add_done`].
+    /// Events, and what windows may have missed, since [`Process::add_done`]; and system calls.
     counted: Done,
+    calls_made: u64,
+    native_time: NativeTime,
     /// When to look at its memory, and how long after the last look that is.
     look_at: Instant,
     look_after: Duration,
@@ -391,6 +403,8 @@ impl<'a> Process<'a> {
             found: false,
             cpu_ns: 0,
             counted: Done::default(),
+            calls_made: 0,
+            native_time: NativeTime::default(),
             look_at: Instant::now(),
             look_after: FIRST_LOOK,
         })
@@ -415,7 +429,7 @@ impl<'a> Process<'a> {
         let (calls, areas) = (shared.calls.records(), shared.areas.records());
         let (tallied, mark) = (shared.tallied(), shared.marks());
         let (last, samples) = (&mut self.last, &mut self.seen.samples);
-        let counted = &mut self.counted;
+        let (counted, calls_made) = (&mut self.counted, &mut self.calls_made);
         self.live.retain(|&thread| {
             let last = &mut last[thread as usize];
             // Before the counters: what a thread has executed before it waits is final for so long.
@@ -423,6 +437,8 @@ impl<'a> Process<'a> {
             if last.waits(calls) {
                 return true;
             }
+            // The lowest byte says whether the thread is in a call.
+            *calls_made += u64::from((calls >> 8).wrapping_sub(last.calls >> 8) & 0xff_ffff);
             last.calls = calls;
             let area = &areas[thread as usize];
             let page = &area.page;
@@ -482,8 +498,23 @@ impl<'a> Process<'a> {
         }
     }
 
-    /// Adds what has been done in slice `slice`, which has been noted.
-    fn add_done(&mut self, done: &mut Done, slice: u32) {
+    /// Calls threads back that run the program's own code.
+    fn call_home(&self) {
+        let Some(shared) = &self.shared else { return };
+        let header = shared.header();
+        let threads = (header.threads.load(Acquire) as usize).min(MAX_THREADS);
+        let (pid, areas) = (header.pid.load(Relaxed), shared.areas.records());
+        let new = self.known..threads.max(self.known);
+        let live = self.live.iter().map(|thread| *thread as usize);
+        live.chain(new).for_each(|thread| call_home(pid, &areas[thread].page));
+    }
+
+    /// Adds what has been done in slice `slice`, which has been noted, while threads ran `code`.
+    fn add_done(&mut self, done: &mut Done, slice: u32, code: Code) {
+        let cpu_ns = self.cpu_since();
+        done.cpu_ns += cpu_ns;
+        let spent = (cpu_ns, std::mem::take(&mut self.calls_made));
+        self.native_time.add(code, spent, slice, &mut self.seen.samples);
         let samples = self.seen.samples.iter().rev().take_while(|sample| sample.slice == slice);
         for sample in samples {
             done.active += 1;
@@ -495,12 +526,14 @@ impl<'a> Process<'a> {
         done.far += counted.far;
         done.unknown += counted.unknown;
         done.steps.iter_mut().zip(counted.steps).for_each(|(all, more)| *all += more);
-        let Some(shared) = &self.shared else { return };
-        if let Some(cpu) = process_time(shared.header().pid.load(Relaxed)) {
-            let cpu_ns = cpu.as_nanos() as u64;
-            done.cpu_ns += cpu_ns.saturating_sub(self.cpu_ns);
-            self.cpu_ns = cpu_ns;
-        }
+    }
+
+    /// Processor time that the process has used since it was looked at last, ns.
+    fn cpu_since(&mut self) -> u64 {
+        let pid = self.shared.as_ref().map(|shared| shared.header().pid.load(Relaxed));
+        let Some(cpu) = pid.and_then(process_time) else { return 0 };
+        let cpu_ns = cpu.as_nanos() as u64;
+        cpu_ns.saturating_sub(std::mem::replace(&mut self.cpu_ns, cpu_ns))
     }
 
     /// A new program in the process: its threads are numbered and count from 0 again.
@@ -530,6 +563,10 @@ impl<'a> Process<'a> {
                 self.start_anew_after_exec();
                 self.seen.regions.note(&maps);
                 self.found = true;
+                // Its number is the one by which we can send it signals.
+                if let Some(shared) = &self.shared {
+                    shared.header().may_go_native.store(1, Relaxed);
+                }
             }
             // Gone, or never recorded.
             _ => self.close(),

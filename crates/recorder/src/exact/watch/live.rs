@@ -13,7 +13,7 @@ use crate::error::RecorderError;
 use crate::memory::Mapping;
 use crate::record::{Prepared, check_recorded};
 use crate::session::{Session, SessionOptions};
-use crate::switching::{Done, Switching};
+use crate::switching::{Code, Done, Switching};
 use crate::target::Target;
 use profile::Counted;
 use std::collections::HashMap;
@@ -150,7 +150,7 @@ impl<'a> Reader<'a> {
         loop {
             let now = monotonic_ns();
             let next = match &self.switching {
-                Some((origin, switching)) => origin + switching.until_ns() as i64,
+                Some((origin, switching)) => origin + switching.next_ns() as i64,
                 None => now + REST.as_nanos() as i64,
             };
             let until = next.min(deadline);
@@ -178,12 +178,14 @@ impl<'a> Reader<'a> {
         let Some((origin, switching)) = &mut self.switching else { return Ok(()) };
         let now_ns = (monotonic_ns() - *origin).max(0) as u64;
         if now_ns < switching.until_ns() {
+            switching.ask(now_ns);
             return Ok(());
         }
+        let code = switching.code();
         self.done.active = 0;
         for process in &mut self.processes {
             process.note_threads(0);
-            process.add_done(&mut self.done, 0);
+            process.add_done(&mut self.done, 0, code);
             process.seen.samples.clear();
             process.look();
         }
@@ -195,7 +197,11 @@ impl<'a> Reader<'a> {
         switching.turn(now_ns, self.done);
         self.counting_since = switching.is_counting().then_some(now_ns);
         let failed = |error| RecorderError::SharedMemory { what: "recording", error, hint: "" };
-        switching.show().map_err(failed)
+        let shown = switching.show();
+        if switching.code() != Code::Native {
+            self.processes.iter().for_each(Process::call_home);
+        }
+        shown.map_err(failed)
     }
 
     fn open_new(&mut self) {

@@ -1,0 +1,153 @@
+//! Native time of a process: calls its threads back, and estimates what they did meanwhile.
+//!
+//! Threads that run the program's own code count nothing. What they executed is estimated by the
+//! processor time that the process took: at the rate of the light time before, and shared out over
+//! threads as then. Light code may be slower than the program's own; by how much, the system calls
+//! tell that the process makes in equal processor time, if it makes enough of them.
+
+use crate::switching::Code;
+use crate::timeline::{Executed, Sample};
+use std::sync::atomic::Ordering::SeqCst;
+use wire::session::ThreadPage;
+use wire::windows::native::{AWAY, CALLED, CALLING, SIGNAL, VALUE};
+
+/// System calls in light and in native time from which on they tell a rate: one in twenty is chance.
+const MIN_CALLS: u64 = 400;
+/// How many times faster than light code the program's own can be: compilers were 2.3 times.
+const MAX_FASTER: f64 = 3.0;
+/// Light time that is long enough to tell a rate by itself, ns of processor time.
+const MIN_LIGHT_NS: u64 = 1_000_000;
+
+/// What a process has done in one kind of time.
+#[derive(Clone, Copy, Default)]
+struct Pace {
+    cpu_ns: u64,
+    calls: u64,
+}
+
+/// What is known of the native time of a process.
+#[derive(Default)]
+pub struct NativeTime {
+    light: Pace,
+    native: Pace,
+    /// Processor time of the last light time, and what threads executed in it.
+    last_ns: u64,
+    last: Vec<(u32, Executed)>,
+}
+
+impl NativeTime {
+    /// A slice is over, which took so much processor time and so many calls. Adds to its samples
+    /// what was executed natively.
+    pub fn add(
+        &mut self,
+        code: Code,
+        (cpu_ns, calls): (u64, u64),
+        slice: u32,
+        samples: &mut Vec<Sample>,
+    ) {
+        let first = samples.partition_point(|sample| sample.slice < slice);
+        match code {
+            Code::Checked => {}
+            Code::Light => {
+                add(&mut self.light, cpu_ns, calls);
+                if cpu_ns >= MIN_LIGHT_NS && first < samples.len() {
+                    self.last_ns = cpu_ns;
+                    self.last = samples[first..].iter().map(|s| (s.thread, s.executed)).collect();
+                }
+            }
+            Code::Native => {
+                add(&mut self.native, cpu_ns, calls);
+                self.add_native(cpu_ns, slice, first, samples);
+            }
+        }
+    }
+
+    fn add_native(&self, cpu_ns: u64, slice: u32, first: usize, samples: &mut Vec<Sample>) {
+        let sum = |all: &mut dyn Iterator<Item = Executed>| all.map(|e| e[0]).sum::<u64>() as f64;
+        let before = sum(&mut self.last.iter().map(|last| last.1));
+        let counted = sum(&mut samples[first..].iter().map(|sample| sample.executed));
+        if self.last_ns == 0 || before == 0.0 {
+            return;
+        }
+        let expected = before * cpu_ns as f64 / self.last_ns as f64 * self.faster();
+        let times = (expected - counted).max(0.0) / before;
+        for &(thread, executed) in &self.last {
+            let executed = executed.map(|count| (count as f64 * times) as u64);
+            samples.push(Sample { slice, thread, executed });
+        }
+        samples[first..].sort_by_key(|sample| sample.thread);
+        let mut kept = first;
+        for k in first..samples.len() {
+            if kept > first && samples[kept - 1].thread == samples[k].thread {
+                let more = samples[k].executed;
+                samples[kept - 1].executed.iter_mut().zip(more).for_each(|(sum, n)| *sum += n);
+            } else {
+                samples[kept] = samples[k];
+                kept += 1;
+            }
+        }
+        samples.truncate(kept);
+    }
+
+    /// How many times faster than light code the program's own is; 1 where that is not known.
+    fn faster(&self) -> f64 {
+        let Self { light, native, .. } = self;
+        if light.calls.min(native.calls) < MIN_CALLS {
+            return 1.0;
+        }
+        let rate = |pace: &Pace| pace.calls as f64 / pace.cpu_ns.max(1) as f64;
+        (rate(native) / rate(light)).clamp(1.0, MAX_FASTER)
+    }
+}
+
+fn add(pace: &mut Pace, cpu_ns: u64, calls: u64) {
+    pace.cpu_ns += cpu_ns;
+    pace.calls += calls;
+}
+
+/// The kernel's `siginfo_t` of a signal that was sent with a value.
+#[repr(C)]
+struct Info {
+    signal: i32,
+    error: i32,
+    code: i32,
+    _pad: i32,
+    pid: i32,
+    uid: u32,
+    value: u64,
+    _rest: [u64; 12],
+}
+
+/// Calls a thread of a process back if it is away.
+pub fn call_home(pid: u32, page: &ThreadPage) {
+    let native = &page.native;
+    if native.load(SeqCst) != AWAY {
+        return;
+    }
+    if native.compare_exchange(AWAY, CALLING, SeqCst, SeqCst).is_err() {
+        return;
+    }
+    let tid = page.tid.load(SeqCst);
+    let info = Info {
+        signal: SIGNAL,
+        error: 0,
+        code: libc::SI_QUEUE,
+        _pad: 0,
+        pid: std::process::id() as i32,
+        // SAFETY: asks the kernel for a number.
+        uid: unsafe { libc::getuid() },
+        value: VALUE,
+        _rest: [0; 12],
+    };
+    // SAFETY: a whole siginfo, which the kernel copies.
+    let sent = unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, pid, tid, SIGNAL, &info) };
+    // One that could not be called is tried again with the next turn.
+    let next = if sent == 0 { CALLED } else { AWAY };
+    let _ = native.compare_exchange(CALLING, next, SeqCst, SeqCst);
+}
+
+const _: () = assert!(size_of::<Info>() == 128);
+
+#[cfg(test)]
+#[path = "native_tests.rs"]
+mod tests;
