@@ -166,8 +166,8 @@ fn between_windows(sums: &Sums, assumed: Assumed) -> f64 {
     by_steps(off)
 }
 
-/// What tracking takes: by the time between windows in which lines were tracked, or by the checks
-/// that were executed in windows.
+/// What tracking takes: by the time between windows in which lines were tracked, and at least what
+/// the checks take that were executed in windows.
 fn tracking(sums: &Sums, cpu: &Cost) -> Option<f64> {
     let Sums { whole, off, light, on } = sums;
     let work = (whole.work + off.work + on.work) as f64;
@@ -176,14 +176,15 @@ fn tracking(sums: &Sums, cpu: &Cost) -> Option<f64> {
     if !(alone.is_normal() && alone > 0.0) {
         return None;
     }
-    let tracked = off.without(light);
-    if is_measured(&tracked) && is_measured(light) {
-        let more = per_work(tracked.cpu, &tracked) - per_work(light.cpu, light);
-        return Some(more.max(0.0) / alone);
-    }
     let checking = (whole.checking + on.checking) as f64;
     let checked = (whole.work + on.work) as f64;
-    (checking > 0.0 && checked > 0.0).then(|| checking / checked / alone)
+    let by_checks = (checking > 0.0 && checked > 0.0).then(|| checking / checked / alone);
+    let tracked = off.without(light);
+    if !is_measured(&tracked) || !is_measured(light) {
+        return by_checks;
+    }
+    let more = (per_work(tracked.cpu, &tracked) - per_work(light.cpu, light)).max(0.0) / alone;
+    Some(more.max(by_checks.unwrap_or(0.0)))
 }
 
 /// Times longer by the checks and additions to tallies that were executed.

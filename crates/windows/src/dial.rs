@@ -131,6 +131,10 @@ const TOLERANCE: f64 = 1.1;
 /// Lines that can be tracked for this part of the time are tracked always.
 const ALWAYS: f64 = 0.95;
 
+/// Most of the time between windows in which lines are tracked on a budget that does not pay for
+/// tracking as it is assumed to cost.
+const MAX_TRACKING: f64 = 0.25;
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Start,
@@ -292,7 +296,10 @@ impl Scheduler {
         let Dial::Budget(budget) = self.dial else { return 1.0 };
         let cost = self.costs(seen).tracking.unwrap_or(self.assumed.tracking);
         let part = if seen.long_gaps { FOR_LONG_GAPS } else { FOR_TRACKING };
-        (part * (budget - 1.0) / cost.max(1e-9)).min(1.0)
+        // A small budget needs light time to see what tracking costs: that of the program's start
+        // may tell less than nothing.
+        let most = if budget - 1.0 < self.assumed.tracking { MAX_TRACKING } else { 1.0 };
+        (part * (budget - 1.0) / cost.max(1e-9)).min(most)
     }
 
     /// How long lines are tracked before the window of a period of this length; `u64::MAX`: always.
