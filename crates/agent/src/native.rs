@@ -44,8 +44,8 @@ const COMEBACK_NS: u64 = 4000;
 const SHARE: u64 = 20;
 /// Calls after which that is judged.
 const JUDGED: u32 = 64;
-/// Native times that a thread with too many calls stays in light code for.
-const STAYS: u32 = 8;
+/// How long a thread with too many calls stays in light code, ns.
+const STAYS_NS: u64 = 300_000_000;
 
 /// What a thread has for going native.
 #[derive(Clone, Copy)]
@@ -54,8 +54,8 @@ pub struct Own {
     dispatches: Option<bool>,
     /// Word of the phase in which it may not go any more.
     stays_in: u32,
-    /// Native times that it still does not go in.
-    stays: u32,
+    /// Until when it stays because of its calls, by the system's clock, ns; 0 = it does not.
+    stays_until: u64,
     /// Whether signals come on a stack of ours.
     armed: bool,
     /// Calls since it was judged, and its processor time then, ns.
@@ -65,7 +65,7 @@ pub struct Own {
 
 impl Own {
     pub const NEW: Own =
-        Own { dispatches: None, stays_in: 0, stays: 0, armed: false, calls: 0, judged_ns: 0 };
+        Own { dispatches: None, stays_in: 0, stays_until: 0, armed: false, calls: 0, judged_ns: 0 };
 }
 
 /// Whether both signals' handlers are ours.
@@ -338,8 +338,7 @@ fn has_too_many_calls(page: u64) -> bool {
     let lost = u64::from(core::mem::take(&mut own.calls)) * COMEBACK_NS;
     let too_many = lost * SHARE > spent;
     if too_many {
-        own.stays = STAYS;
-        own.stays_in = session::first().phase.load(Ordering::Relaxed);
+        own.stays_until = sys::now_ns() as u64 + STAYS_NS;
     }
     too_many
 }

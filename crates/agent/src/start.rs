@@ -141,7 +141,11 @@ fn prepare_light(
     let Some(polled) = windows::map_polled(at) else { return (tables, None) };
     let [poll, poll_light] = polled.map(|at| at as i32);
     let light = Tables { first: checked, count: polled_slot - checked, ..tables };
-    let mut engine = Engine::new(options.without_checks(poll_light), stubs::addresses(), light);
+    let mut without = options.without_checks(poll_light);
+    if windows::may_be_native() {
+        without = without.without_hooks();
+    }
+    let mut engine = Engine::new(without, stubs::addresses(), light);
     if engine.prepare(here, modules).is_none() {
         return (Tables { count: checked, ..tables }, None);
     }
@@ -154,8 +158,7 @@ fn prepare_light(
 /// they are counted between windows, too.
 fn may_be_light() -> bool {
     let checks = matches!(counting::mode(), mode::MATRIX | mode::DETAIL | mode::UNDIRECTED);
-    let asked = session::first().windows.load(Ordering::Relaxed) == wire::windows::used::LIGHT;
-    windows::are_used() && asked && checks && !pages::are_counted()
+    windows::have_light() && checks && !pages::are_counted()
 }
 
 fn take_over(header: &Header, place: &Place<'_>) -> Result<(), u32> {

@@ -9,7 +9,7 @@ use crate::session;
 use crate::sys;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use wire::session::{Header, PAGE, PASSING_OFFSET, PASSING_SEGMENT_BYTES};
-use wire::windows::{PASSING_BYTES, leave, phase};
+use wire::windows::{PASSING_BYTES, leave, phase, used};
 
 const _: () = assert!(PASSING_BYTES == engine::grants::BYTES);
 
@@ -60,12 +60,27 @@ pub fn is_light() -> bool {
     light
 }
 
-/// Address of the byte that says whether threads may run the program's own code; 0 = they never may.
+/// Address of the byte that says whether threads may run the program's own code; 0 = they never
+/// may.
 pub fn may_go_byte() -> u64 {
     match LEAVE.load(Ordering::Relaxed) {
         0 => 0,
         checked => checked - leave::CHECKED_BYTE as u64 + leave::NATIVE_BYTE as u64,
     }
+}
+
+fn used() -> u32 {
+    session::first().windows.load(Ordering::Relaxed)
+}
+
+/// Whether there may be code without checks between windows.
+pub fn have_light() -> bool {
+    are_used() && matches!(used(), used::LIGHT | used::NATIVE)
+}
+
+/// Whether threads may run natively there.
+pub fn may_be_native() -> bool {
+    used() == used::NATIVE
 }
 
 /// Whether accesses are observed in windows only.

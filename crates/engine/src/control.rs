@@ -135,8 +135,8 @@ places! {
     pub ODD_FLAGS: 376, 8;
     /// Not 0 while a child of vfork may be using the page.
     pub LENT: 384, 8;
-    /// Where the thread that runs the program's own code goes, or makes its system call: the address
-    /// behind it.
+    /// Where the thread that runs the program's own code goes, or makes its system call: the
+    /// address behind it.
     pub NATIVE_PC: 392, 8;
     /// The lowest byte is 1 while system calls that the thread makes outside of the agent bring it
     /// back, else 0.

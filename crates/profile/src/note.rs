@@ -70,6 +70,9 @@ pub enum Note {
     /// Recording in windows took more times as long as without than `budget`; `least` is what it
     /// would take with the fewest windows.
     BudgetExceeded { budget: f64, times: f64, least: f64 },
+    /// For this part of the time, threads could run natively, and what they allocated then has no
+    /// name.
+    NativeTime { part: f64 },
     /// Accesses are missing from the trace.
     TraceIncomplete { count: u64 },
     /// Counts made no sense and were left out.
@@ -303,6 +306,7 @@ impl Note {
             Note::NoCommunication,
             Note::SlicesLonger { slice_ns: 20_000_000, wanted_ns: 10_000_000 },
             Note::BudgetExceeded { budget: 2.0, times: 2.54, least: 2.41 },
+            Note::NativeTime { part: 0.83 },
             Note::ChildrenUnrecorded {
                 count: 5,
                 reason: Unrecorded::StaticallyLinked,

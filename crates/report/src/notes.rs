@@ -108,6 +108,12 @@ pub fn sentence(note: &Note) -> String {
             "The program took about {times:.1} times as long as without recording, by what was executed; the \
              budget was {budget}x. With fewer windows it would take {least:.1} times as long; --sample costs less."
         ),
+        Note::NativeTime { part } => format!(
+            "For {:.0} % of the time, threads ran natively, as the budget was small. Work then is estimated from \
+             processor time, so amounts may be too small where translated code is slow; and memory that was \
+             allocated or freed then may have no name, or an old one. A budget of 2x avoids both.",
+            100.0 * part
+        ),
         Note::ChildrenUnrecorded { count, reason, programs, more } => {
             children_unrecorded(*count, reason, programs, *more)
         }

@@ -84,6 +84,9 @@ pub mod used {
     pub const TRACKING: u32 = 1;
     /// The same, and there may be light code between windows.
     pub const LIGHT: u32 = 2;
+    /// The same, and threads may run natively between windows: what is allocated there is unknown
+    /// anyway, so light code does not look either.
+    pub const NATIVE: u32 = 3;
 }
 
 /// Number of the window that a recording begins with, if it begins with one: before it, nothing was

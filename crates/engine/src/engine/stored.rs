@@ -57,7 +57,8 @@ pub fn fingerprint(options: &Options) -> u64 {
 }
 
 fn of_processor(options: &Options, rotates: bool) -> u64 {
-    // A new option must appear here: decide whether code depends on it.
+    // A new option must appear here: decide whether code depends on it. Blocks with hooks are not
+    // stored.
     let Options {
         mode,
         block_shift,
@@ -77,6 +78,7 @@ fn of_processor(options: &Options, rotates: bool) -> u64 {
         max_branches,
         unroll,
         poll,
+        hooks: _,
         max_bytes: _,
         max_bytes_in_all: _,
         stores: _,
@@ -319,7 +321,7 @@ impl Engine {
         let stored = Stored::parse(record)?;
         let end = pc + stored.original.len() as u64;
         let is_code = !stored.original.is_empty() && host.is_translatable(end - 1);
-        if !is_code || host.hook_within(pc + 1, end).is_some() {
+        if !is_code || self.hook_within((pc + 1, end), host).is_some() {
             return None;
         }
         // SAFETY: no block is as long as a page, and both of its ends are readable code.

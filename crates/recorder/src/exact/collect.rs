@@ -168,6 +168,16 @@ fn exceeded(header: &Header, run: &Circumstances<'_>) -> Option<Note> {
     Some(Note::BudgetExceeded { budget, times, least })
 }
 
+/// Part of the time in which threads could run natively, if they could at all.
+fn native_time(header: &Header, run: &Circumstances<'_>) -> Option<Note> {
+    const MIN_PART: f64 = 0.01;
+    let watched = &run.found.watched;
+    let (switched, timeline) = watched.switched.as_ref().zip(watched.timeline.as_ref())?;
+    let first = header.parent_segment.load(Relaxed) == u32::MAX;
+    let part = switched.native_ns as f64 / (timeline.start_of(timeline.current()) as f64).max(1.0);
+    (first && part >= MIN_PART).then_some(Note::NativeTime { part: part.min(1.0) })
+}
+
 /// What the run would have taken alone, where windows tell.
 fn own_time(run: &Circumstances<'_>) -> Option<OwnTime> {
     let [low, part, high] = run.found.watched.switched.as_ref()?.alone?;
@@ -231,6 +241,7 @@ fn warnings(
     list.extend(processes::left(header));
     list.extend(how_it_ended(&run.ended));
     list.extend(exceeded(header, run));
+    list.extend(native_time(header, run));
     if run.options.counted == Counted::Translate {
         list.push(Note::NothingCounted);
     } else if threads.len() <= 1 {

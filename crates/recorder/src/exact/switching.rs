@@ -130,6 +130,8 @@ pub struct Switched {
     pub alone: Option<[f64; 3]>,
     /// What the recording took beyond its budget.
     pub exceeded: Option<Exceeded>,
+    /// Wall-clock time in which threads could run natively, ns.
+    pub native_ns: u64,
 }
 
 fn first_phase(dial: Dial) -> Phase {
@@ -150,8 +152,14 @@ pub fn way(dial: Option<Dial>) -> u32 {
     match dial {
         None => used::NO,
         Some(Dial::Duty(_)) => used::TRACKING,
+        Some(dial) if is_native(dial) => used::NATIVE,
         Some(Dial::Budget(_)) => used::LIGHT,
     }
+}
+
+/// Whether threads run natively between windows.
+fn is_native(dial: Dial) -> bool {
+    matches!(dial, Dial::Budget(budget) if budget < FOR_NATIVE)
 }
 
 fn word(window: u32, now: Phase, light: bool) -> u32 {
@@ -219,7 +227,7 @@ impl<'a> Switching<'a> {
             further: Vec::new(),
             code: Code::Checked,
             shown: (first_phase(dial), Code::Checked),
-            native: matches!(dial, Dial::Budget(budget) if budget < FOR_NATIVE),
+            native: is_native(dial),
             asking: Asking::NEVER,
             last: (0, Done::default()),
             spent: Sums::default(),
@@ -405,7 +413,11 @@ impl<'a> Switching<'a> {
             Phase::Off => self.spent.off += slice,
             Phase::WarmUp | Phase::Counting => self.spent.on += slice,
         }
-        if part.phase == Phase::Off && self.code == Code::Light {
+        if self.code == Code::Native {
+            self.switched.native_ns += slice.wall;
+        }
+        // Of native time it is estimated, at the rate of light time, what was executed.
+        if part.phase == Phase::Off && self.code != Code::Checked {
             self.spent.light += slice;
         }
         if part.phase == Phase::Counting {

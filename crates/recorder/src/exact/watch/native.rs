@@ -11,7 +11,8 @@ use std::sync::atomic::Ordering::SeqCst;
 use wire::session::ThreadPage;
 use wire::windows::native::{AWAY, CALLED, CALLING, SIGNAL, VALUE};
 
-/// System calls in light and in native time from which on they tell a rate: one in twenty is chance.
+/// System calls in light and in native time from which on they tell a rate: one in twenty is
+/// chance.
 const MIN_CALLS: u64 = 400;
 /// How many times faster than light code the program's own can be: compilers were 2.3 times.
 const MAX_FASTER: f64 = 3.0;
