@@ -13,67 +13,46 @@
 //!
 //! Both signals belong to the program as before: what it sets for them is kept and carried out.
 //!
-//! Neighbours: `stubs/native.rs` is the way there, `signals.rs` asks whenever a signal comes, the
-//! dispatcher whenever a thread does.
+//! Neighbours: `stubs/native.rs` is the way there, `signals/native_time.rs` the way back; the
+//! dispatcher asks whenever a thread comes to it.
 
 use crate::filter;
 use crate::own::{self, field, place_of, set_field};
+use crate::proc;
 use crate::session::{self, is_recorded};
-use crate::signals;
+use crate::stubs;
 use crate::stubs::native as stub;
 use crate::sys;
 use crate::thread;
 use crate::windows;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
-use engine::SYSCALL_BYTES;
 use engine::control::{self, NATIVE, NATIVE_PC, SELECTOR};
-use wire::windows::native::{AWAY, CALLED, CALLING, HOME, SIGNAL, VALUE};
-
-const SIGSYS: u64 = 31;
-/// The kernel's codes in siginfo: a call that was turned into a signal, and a signal that was sent
-/// with a value.
-const SYS_USER_DISPATCH: i32 = 2;
-const SI_QUEUE: i32 = -1;
-/// Calls of 64-bit programs.
-const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
+use wire::windows::native::{AWAY, CALLED, CALLING, HOME, SIGNAL};
 
 /// A call that comes back by SIGSYS takes this much longer, ns: measured on a guest, where a call
 /// takes 340 ns.
-const COMEBACK_NS: u64 = 4000;
-/// More of its processor time than one in this many for that, and a thread stays in light code.
-const SHARE: u64 = 20;
-/// Calls after which that is judged.
-const JUDGED: u32 = 64;
-/// How long a thread with too many calls stays in light code, ns.
-const STAYS_NS: u64 = 300_000_000;
-
-/// What a thread has for going native.
-#[derive(Clone, Copy)]
-pub struct Own {
-    /// Whether the kernel turns its calls into signals; `None`: not asked yet.
-    dispatches: Option<bool>,
-    /// Word of the phase in which it may not go any more.
-    stays_in: u32,
-    /// Until when it stays because of its calls, by the system's clock, ns; 0 = it does not.
-    stays_until: u64,
-    /// Whether signals come on a stack of ours.
-    armed: bool,
-    /// Calls since it was judged, and its processor time then, ns.
-    calls: u32,
-    judged_ns: u64,
-}
-
-impl Own {
-    pub const NEW: Own =
-        Own { dispatches: None, stays_in: 0, stays_until: 0, armed: false, calls: 0, judged_ns: 0 };
-}
+pub const COMEBACK_NS: u64 = 4000;
+/// Of a `stack_t`: there is none.
+pub const SS_DISABLE: u32 = 2;
+/// The kernel turns a system call into this signal.
+pub const SIGSYS: u64 = 31;
 
 /// Whether both signals' handlers are ours.
 static READY: AtomicBool = AtomicBool::new(false);
 
+/// Both signals' handlers are ours from now on.
+pub fn begin() {
+    READY.store(true, Ordering::Release);
+}
+
+/// Whether threads may ever go.
+pub fn is_used() -> bool {
+    READY.load(Ordering::Relaxed)
+}
+
 /// Whether the program's actions for the signal are kept here, and not by the kernel.
 pub fn keeps(signal: u64) -> bool {
-    (signal == SIGSYS || signal == SIGNAL as u64) && READY.load(Ordering::Relaxed)
+    (signal == SIGSYS || signal == SIGNAL as u64) && is_used()
 }
 
 /// The byte by which the recorder says whether threads may go; 0 = there is none.
@@ -131,7 +110,7 @@ pub fn come_to_dispatcher(page: u64) {
     // SAFETY: the calling thread's page.
     let own = unsafe { &mut thread::current(page).native };
     if core::mem::take(&mut own.armed) {
-        let none = Stack { flags: signals::SS_DISABLE.into(), ..Stack::default() };
+        let none = Stack { flags: SS_DISABLE.into(), ..Stack::default() };
         // SAFETY: nothing is on that stack.
         unsafe { sys::call(sys::SIGALTSTACK, [&raw const none as u64, 0, 0, 0, 0, 0]) };
     }
@@ -165,28 +144,22 @@ fn may_go(page: u64) -> bool {
     }
     // SAFETY: as above.
     let free = MUST_BE_ZERO.iter().all(|offset| unsafe { field(page, *offset) } == 0);
-    let rests = thread.native.stays > 0;
-    thread.native.stays = thread.native.stays.saturating_sub(1);
-    if !rests
-        && free
+    let until = thread.native.stays_until;
+    if until != 0 && (sys::now_ns() as u64) < until {
+        return false;
+    }
+    thread.native.stays_until = 0;
+    // A tracer would see the signals.
+    let may = free
         && is_recorded()
         && !filter::any()
-        && is_ready()
-        && can_come_home(thread, page)
-    {
+        && !proc::is_traced()
+        && READY.load(Ordering::Relaxed);
+    if may && can_come_home(thread, page) {
         return true;
     }
     thread.native.stays_in = phase;
     false
-}
-
-/// Whether the handlers are there; sets them if not.
-fn is_ready() -> bool {
-    if !READY.load(Ordering::Acquire) {
-        let ready = signals::keep(SIGSYS) && signals::keep(SIGNAL as u64);
-        READY.store(ready, Ordering::Release);
-    }
-    READY.load(Ordering::Relaxed)
 }
 
 /// Whether signals that bring the thread back get through to it, and have a stack to come on.
@@ -220,7 +193,7 @@ fn has_stack(thread: &mut own::Thread, page: u64) -> bool {
     if asked != 0 {
         return false;
     }
-    if stack.flags as u32 & signals::SS_DISABLE == 0 {
+    if stack.flags as u32 & SS_DISABLE == 0 {
         return pointer.wrapping_sub(stack.start) > stack.bytes;
     }
     let (start, bytes) = thread.stack_for_native();
@@ -235,7 +208,7 @@ fn has_stack(thread: &mut own::Thread, page: u64) -> bool {
 fn dispatches(thread: &mut own::Thread, page: u64) -> bool {
     const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
     const ON: u64 = 1;
-    let (start, end) = signals::image();
+    let (start, end) = stubs::image();
     let selector = place_of(page, SELECTOR) as u64;
     let arguments = [PR_SET_SYSCALL_USER_DISPATCH, ON, start, end - start, selector, 0];
     let ask = || {
@@ -246,131 +219,4 @@ fn dispatches(thread: &mut own::Thread, page: u64) -> bool {
         }
     };
     *thread.native.dispatches.get_or_insert_with(ask)
-}
-
-/// A signal has come: what `signals.rs` does with it.
-pub enum Arrival {
-    /// It is not about native time. The thread may have been away: the context then says where the
-    /// program was.
-    Programs { was_away: bool },
-    /// It was ours: the thread goes on as the frame says.
-    Ours,
-}
-
-/// A signal with these words has come to the calling thread.
-pub fn arrive(
-    signal: u64,
-    info: *const [u32; 4],
-    context: &mut signals::Context,
-    page: u64,
-) -> Arrival {
-    if !READY.load(Ordering::Relaxed) {
-        return Arrival::Programs { was_away: false };
-    }
-    let info = info.cast::<u32>();
-    // SAFETY: the kernel's siginfo has 32 words.
-    let word = |k: usize| unsafe { *info.add(k) };
-    let code = word(2) as i32;
-    let was_away = come_home(page);
-    if signal == SIGNAL as u64 && code == SI_QUEUE && [word(6), word(7)] == words(VALUE) {
-        if was_away {
-            put_in_program(context, page);
-            // If it is on its way to the dispatcher, that will see to it.
-            if !signals::is_agent_code(context.pc()) {
-                enter(context, context.pc(), page);
-            }
-        }
-        return Arrival::Ours;
-    }
-    if signal == SIGSYS && code == SYS_USER_DISPATCH {
-        make_call(word(6), word(7), context, page);
-        return Arrival::Ours;
-    }
-    put_in_program(context, page);
-    forget_stack(context, page);
-    Arrival::Programs { was_away }
-}
-
-const fn words(value: u64) -> [u32; 2] {
-    [value as u32, (value >> 32) as u32]
-}
-
-/// The thread has no stack of ours for signals any more when it returns from this one.
-fn forget_stack(context: &mut signals::Context, page: u64) {
-    // SAFETY: the calling thread's page.
-    let thread = unsafe { thread::current(page) };
-    if core::mem::take(&mut thread.native.armed) {
-        context.forget_stack(thread.stack_for_native().0);
-    }
-}
-
-/// The thread goes on in the cache where the program is.
-pub fn enter(context: &mut signals::Context, pc: u64, page: u64) {
-    use crate::dispatch::{Origin, runtime};
-    forget_stack(context, page);
-    let address = runtime().resolve(Origin::Elsewhere, pc, page);
-    context.set_pc(address);
-}
-
-/// A thread that was away has come to make a system call.
-fn make_call(number: u32, arch: u32, context: &mut signals::Context, page: u64) {
-    let next = context.pc();
-    let plain = arch == AUDIT_ARCH_X86_64 && crate::syscalls::is_plain(number.into());
-    if plain && is_wanted() && !has_too_many_calls(page) {
-        // SAFETY: the calling thread's page.
-        unsafe { set_field(page, NATIVE_PC, next) };
-        context.set_pc(stub::tt_native_call as *const () as u64);
-    } else {
-        enter(context, next - SYSCALL_BYTES, page);
-    }
-}
-
-/// Counts a call, and tells whether the thread makes so many that it had better stay.
-fn has_too_many_calls(page: u64) -> bool {
-    // SAFETY: the calling thread's page.
-    let own = unsafe { &mut thread::current(page).native };
-    own.calls += 1;
-    if own.calls < JUDGED {
-        return false;
-    }
-    let now = sys::thread_cpu_ns();
-    let spent = now.saturating_sub(core::mem::replace(&mut own.judged_ns, now));
-    let lost = u64::from(core::mem::take(&mut own.calls)) * COMEBACK_NS;
-    let too_many = lost * SHARE > spent;
-    if too_many {
-        own.stays_until = sys::now_ns() as u64 + STAYS_NS;
-    }
-    too_many
-}
-
-/// Where the program is when the thread is about to go on at `pc`.
-pub fn in_program(pc: u64, page: u64) -> u64 {
-    if pc != stub::tt_go_native as *const () as u64 {
-        return pc;
-    }
-    // SAFETY: the calling thread's page.
-    unsafe { field(page, NATIVE_PC) }
-}
-
-/// If the thread is on its way to the program's own code, or makes a call on that way, it is where
-/// the program is.
-fn put_in_program(context: &mut signals::Context, page: u64) {
-    let at = |mark: unsafe extern "C" fn()| mark as *const () as u64;
-    let pc = context.pc();
-    if !(at(stub::tt_native_call)..at(stub::tt_native_end)).contains(&pc) {
-        return;
-    }
-    // SAFETY: the calling thread's page.
-    let slot = |offset| unsafe { field(page, offset) };
-    let next = slot(NATIVE_PC);
-    if pc < at(stub::tt_native_called) {
-        context.set_pc(next - SYSCALL_BYTES);
-        return;
-    }
-    if pc < at(stub::tt_go_native) {
-        context.set_rcx(next);
-    } else if pc >= at(stub::tt_native_saved) && pc != at(stub::tt_native_jump) {
-        context.set_rcx(slot(control::SAVED_RCX));
-    }
-    context.set_pc(next);
 }

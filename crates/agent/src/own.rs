@@ -4,7 +4,6 @@
 
 use crate::filter::Filter;
 use crate::layouts::ThreadState;
-use crate::native;
 use core::sync::atomic::{AtomicU64, Ordering};
 use engine::control;
 
@@ -22,7 +21,34 @@ pub struct Thread {
     /// Filters of system calls; the last one installed.
     pub filters: *const Filter,
     /// For native time.
-    pub native: native::Own,
+    pub native: ForNative,
+}
+
+/// What a thread has for going native.
+#[derive(Clone, Copy)]
+pub struct ForNative {
+    /// Whether the kernel turns its calls into signals; `None`: not asked yet.
+    pub dispatches: Option<bool>,
+    /// Word of the phase in which it may not go any more.
+    pub stays_in: u32,
+    /// Until when it stays because of its calls, by the system's clock, ns; 0 = it does not.
+    pub stays_until: u64,
+    /// Whether signals come on a stack of ours.
+    pub armed: bool,
+    /// Calls since it was judged, and its processor time then, ns.
+    pub calls: u32,
+    pub judged_ns: u64,
+}
+
+impl ForNative {
+    pub const NEW: ForNative = ForNative {
+        dispatches: None,
+        stays_in: 0,
+        stays_until: 0,
+        armed: false,
+        calls: 0,
+        judged_ns: 0,
+    };
 }
 
 /// Address of a field of a control block.

@@ -11,11 +11,12 @@
 
 mod alternate;
 mod faults;
+mod native_time;
 mod stepping;
 
 use crate::dispatch::{Origin, runtime};
 use crate::filter::{self, Answer};
-use crate::native::{self, Arrival};
+use crate::native;
 use crate::outcome::Outcome;
 use crate::paths;
 use crate::program;
@@ -23,10 +24,13 @@ use crate::session::is_recorded;
 use crate::stubs::{self, Frame};
 use crate::sys;
 use crate::thread;
+use crate::windows;
 use core::sync::atomic::{AtomicU64, Ordering};
 use engine::SYSCALL_BYTES;
 use engine::control;
 use engine::recovery::Registers;
+use native_time::Arrival;
+use wire::windows::native::SIGNAL;
 
 const SIGNALS: usize = 65;
 const SA_SIGINFO: u64 = 4;
@@ -127,8 +131,16 @@ fn set_kept(slot: &Action, new: u64, old: u64) -> i64 {
     if old == 0 { 0 } else { program::give(old, &before.words()) }
 }
 
+/// Before the program begins: keeps what brings threads back from native time, if there is any.
+pub fn begin() {
+    const BOTH: [u64; 2] = [native::SIGSYS, SIGNAL as u64];
+    if windows::may_be_native() && BOTH.into_iter().all(keep) {
+        native::begin();
+    }
+}
+
 /// Makes the handler of the signal ours for good, and keeps the program's action from then on.
-pub fn keep(signal: u64) -> bool {
+fn keep(signal: u64) -> bool {
     const SA_ONSTACK: u64 = 0x0800_0000;
     const SA_RESTART: u64 = 0x1000_0000;
     const SA_RESTORER: u64 = 0x0400_0000;
@@ -151,9 +163,6 @@ pub fn keep(signal: u64) -> bool {
 
 /// The parts of the kernel's signal frame that are used here, as words from the start of ucontext.
 pub struct Context(*mut u64);
-
-/// Of a `stack_t`: there is none.
-pub const SS_DISABLE: u32 = 2;
 
 impl Context {
     /// gregs start 40 bytes in: r8–r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags.
@@ -189,7 +198,7 @@ impl Context {
         if self.get(Self::STACK) == start {
             self.set(Self::STACK, 0);
             // The upper half of the word is not of the flags.
-            self.set(Self::STACK_FLAGS, SS_DISABLE.into());
+            self.set(Self::STACK_FLAGS, native::SS_DISABLE.into());
             self.set(Self::STACK_BYTES, 0);
         }
     }
@@ -281,7 +290,7 @@ fn frame_for(
 unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut u64) -> Decision {
     let mut context = Context(context);
     let page = thread::own_page();
-    let was_away = match native::arrive(signal, info, &mut context, page) {
+    let was_away = match native_time::arrive(signal, info, &mut context, page) {
         Arrival::Ours => return Decision::sigreturn(context.0),
         Arrival::Programs { was_away } => was_away,
     };
@@ -321,7 +330,7 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
             // the signal would wait for the end of a call that may wait for the signal.
             registers.pc = slot_value(control::RESUME) - SYSCALL_BYTES;
         } else if let Some(pc) = behind_last_jump(registers.pc, &slot_value) {
-            registers.pc = native::in_program(pc, page);
+            registers.pc = native_time::in_program(pc, page);
             context.set_registers(&registers);
         } else if is_agent_code(registers.pc) {
             return defer(signal, info, &mut context, page);
@@ -336,7 +345,7 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
         if runtime.contains(registers.pc) {
             let at = registers.pc;
             runtime.recover(&mut registers, &slot_value);
-            registers.pc = native::in_program(registers.pc, page);
+            registers.pc = native_time::in_program(registers.pc, page);
             context.set_registers(&registers);
             faults::correct_address(signal, info, at, registers.pc);
         }
@@ -385,7 +394,7 @@ fn without_handler(
     }
     if was_away && !is_agent_code(context.pc()) {
         let pc = context.pc();
-        native::enter(&mut context, pc, thread::own_page());
+        native_time::enter(&mut context, pc, thread::own_page());
     }
     if keeps || was_away { Decision::sigreturn(context.0) } else { Decision::RETURN }
 }
@@ -510,10 +519,6 @@ unsafe extern "C" {
     fn tt_after_syscall(thread: u64, number: u64, frame: &Frame);
     /// In `slow/repeat.h`: where looks at memory that is not there end.
     fn tt_peek_failed();
-    #[link_name = "__ehdr_start"]
-    static IMAGE_START: u8;
-    #[link_name = "_end"]
-    static IMAGE_END: u8;
 }
 
 fn address(mark: unsafe extern "C" fn()) -> u64 {
@@ -548,13 +553,8 @@ fn is_between_block_and_syscall(pc: u64) -> bool {
     (address(stubs::tt_stub_syscall)..address(stubs::tt_stub_syscall_handled)).contains(&pc)
 }
 
-/// First address of this library, and the one behind its last.
-pub fn image() -> (u64, u64) {
-    (&raw const IMAGE_START as u64, &raw const IMAGE_END as u64)
-}
-
 /// Whether the address lies in this library.
 pub fn is_agent_code(pc: u64) -> bool {
-    let (start, end) = image();
+    let (start, end) = stubs::image();
     (start..end).contains(&pc)
 }

@@ -16,6 +16,7 @@ use crate::pages;
 use crate::session::{self, Place};
 use crate::shadow;
 use crate::shared;
+use crate::signals;
 use crate::stubs;
 use crate::sys;
 use crate::syscalls;
@@ -103,6 +104,7 @@ unsafe extern "C" fn tt_start(_argc: i32, argv: *const *const u8, envp: *mut *co
     match take_over(header, &place) {
         Ok(()) => {
             limits.into_iter().for_each(limits::take_over);
+            signals::begin();
             header.state.store(state::RUNNING, Ordering::Release);
             lone::begin(argv as u64);
             1

@@ -69,6 +69,18 @@ unsafe extern "C" {
     pub fn tt_stub_syscall_handled();
 }
 
+unsafe extern "C" {
+    #[link_name = "__ehdr_start"]
+    static IMAGE_START: u8;
+    #[link_name = "_end"]
+    static IMAGE_END: u8;
+}
+
+/// First address of this library, and the one behind its last.
+pub fn image() -> (u64, u64) {
+    (&raw const IMAGE_START as u64, &raw const IMAGE_END as u64)
+}
+
 /// Addresses for the engine.
 pub fn addresses() -> Stubs {
     Stubs {

@@ -8,8 +8,7 @@ use crate::layouts::{
     SLOTS, ThreadState, WRITER_SHIFT, tt_bank_of, tt_slot_of, tt_slot_owner,
 };
 use crate::lock::{self, Guard, Lock};
-use crate::native;
-use crate::own::place_of;
+use crate::own::{ForNative, place_of};
 pub use crate::own::{Thread, current, field, own_page, set_field};
 use crate::session;
 use crate::shadow;
@@ -427,7 +426,7 @@ impl Thread {
             slot: None,
             stacks,
             filters: core::ptr::null(),
-            native: native::Own::NEW,
+            native: ForNative::NEW,
         }
     }
 

@@ -133,7 +133,7 @@ const ALWAYS: f64 = 0.95;
 
 /// Most of the time between windows in which lines are tracked on a budget that does not pay for
 /// tracking as it is assumed to cost.
-const MAX_TRACKING: f64 = 0.25;
+const MAX_TRACKING: f64 = 0.5;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {

@@ -52,6 +52,12 @@ fn programs_run_on_unchanged_with_a_thousand_switches_a_second() {
     all_unchanged(&["--budget", "2x"], Some(SWITCHES));
 }
 
+/// The same with threads that run natively between windows.
+#[test]
+fn programs_run_on_unchanged_with_native_time_between_windows() {
+    all_unchanged(&["--budget", "5%"], Some(SWITCHES));
+}
+
 /// Events in a turn of `pairs`: each of 4096 lines of two buffers is handed over twice, and each
 /// time read and then overwritten.
 const PAIRS: f64 = 2.0 * 2.0 * 4096.0 * 2.0;

@@ -87,14 +87,6 @@ pub fn mark_moves() {
     }
 }
 
-/// Whether the call means nothing to the agent, so that a thread that is away may make it and go on
-/// natively: it changes nothing that must be known, nor what its way back rests on.
-pub fn is_plain(number: u64) -> bool {
-    const NOT: [u64; 4] = [sys::RT_SIGPROCMASK, sys::SIGALTSTACK, sys::WAIT4, sys::WAITID];
-    let entry = tt_interesting.get(number as usize).filter(|_| number < SYSTEM_CALLS as u64);
-    entry.is_some_and(|entry| entry.load(Ordering::Relaxed) != HANDLED) && !NOT.contains(&number)
-}
-
 impl Frame {
     /// The system call's arguments.
     pub fn arguments(&self) -> [u64; 6] {

@@ -45,9 +45,9 @@ const SEED: u64 = 0x7468_7265_6164;
 const MIN_NATIVE_NS: u64 = 50_000_000;
 const LIGHT_PART: u64 = 8;
 const MIN_LIGHT_NS: u64 = 10_000_000;
-/// Budgets below this one need native time: between windows, light code took 1.5 times as long for
-/// an interpreter.
-const FOR_NATIVE: f64 = 1.5;
+/// Budgets up to this one need native time: between windows, light code takes up to twice as long
+/// for interpreters.
+const MAX_FOR_NATIVE: f64 = 1.2;
 /// How long threads are asked to leave light code for the program's own, and how long until they
 /// are asked again for the first time, ns; then twice as long each time.
 const ASKING_NS: u64 = 1_000_000;
@@ -159,7 +159,7 @@ pub fn way(dial: Option<Dial>) -> u32 {
 
 /// Whether threads run natively between windows.
 fn is_native(dial: Dial) -> bool {
-    matches!(dial, Dial::Budget(budget) if budget < FOR_NATIVE)
+    matches!(dial, Dial::Budget(budget) if budget <= MAX_FOR_NATIVE)
 }
 
 fn word(window: u32, now: Phase, light: bool) -> u32 {
@@ -241,7 +241,6 @@ impl<'a> Switching<'a> {
     /// Goes through all phases, each so long, whatever the dial says; 0 = as it says.
     pub fn every_us(&mut self, microseconds: u32) {
         self.fixed_ns = (microseconds > 0).then(|| u64::from(microseconds) * 1000);
-        self.native |= microseconds > 0;
     }
 
     /// The next one of phases that all are so long.

@@ -28,7 +28,7 @@ use crate::signals::block_signals;
 use crate::switching::{Code, Done, Switched, Switching};
 use crate::timeline::{Executed, Sample, Timeline, join_samples};
 use costs::{Costs, SHARE};
-use native::{NativeTime, call_home};
+use native::NativeTime;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::thread;
@@ -496,17 +496,6 @@ impl<'a> Process<'a> {
                 self.seen.running.look(pid, page.tid.load(Relaxed), thread as u32, at_ns);
             }
         }
-    }
-
-    /// Calls threads back that run the program's own code.
-    fn call_home(&self) {
-        let Some(shared) = &self.shared else { return };
-        let header = shared.header();
-        let threads = (header.threads.load(Acquire) as usize).min(MAX_THREADS);
-        let (pid, areas) = (header.pid.load(Relaxed), shared.areas.records());
-        let new = self.known..threads.max(self.known);
-        let live = self.live.iter().map(|thread| *thread as usize);
-        live.chain(new).for_each(|thread| call_home(pid, &areas[thread].page));
     }
 
     /// Adds what has been done in slice `slice`, which has been noted, while threads ran `code`.

@@ -5,10 +5,11 @@
 //! threads as then. Light code may be slower than the program's own; by how much, the system calls
 //! tell that the process makes in equal processor time, if it makes enough of them.
 
+use super::Process;
 use crate::switching::Code;
 use crate::timeline::{Executed, Sample};
-use std::sync::atomic::Ordering::SeqCst;
-use wire::session::ThreadPage;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use wire::session::{MAX_THREADS, ThreadPage};
 use wire::windows::native::{AWAY, CALLED, CALLING, SIGNAL, VALUE};
 
 /// System calls in light and in native time from which on they tell a rate: one in twenty is
@@ -119,8 +120,21 @@ struct Info {
     _rest: [u64; 12],
 }
 
+impl Process<'_> {
+    /// Calls threads back that run the program's own code.
+    pub(super) fn call_home(&self) {
+        let Some(shared) = &self.shared else { return };
+        let header = shared.header();
+        let threads = (header.threads.load(Acquire) as usize).min(MAX_THREADS);
+        let (pid, areas) = (header.pid.load(Relaxed), shared.areas.records());
+        let new = self.known..threads.max(self.known);
+        let live = self.live.iter().map(|thread| *thread as usize);
+        live.chain(new).for_each(|thread| call_home(pid, &areas[thread].page));
+    }
+}
+
 /// Calls a thread of a process back if it is away.
-pub fn call_home(pid: u32, page: &ThreadPage) {
+fn call_home(pid: u32, page: &ThreadPage) {
     let native = &page.native;
     if native.load(SeqCst) != AWAY {
         return;
