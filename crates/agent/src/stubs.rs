@@ -38,6 +38,8 @@ pub const CONTEXT_FLAGS: usize = 22;
 pub const XSAVE_MASK: u32 = 0xe7;
 /// In the flags: a trap after each instruction.
 pub const TRAP_FLAG: i32 = 0x100;
+/// In the flags: can be changed where there is `cpuid`.
+const IDENTIFICATION_FLAG: i32 = 0x20_0000;
 /// In the flags: string instructions go down; misaligned accesses fault. C code expects neither.
 const ODD_FLAGS: i32 = 0x400 | 0x4_0000;
 
@@ -501,7 +503,13 @@ assembly!(
     "mov rcx, [rdx + 152]",
     "popfq",
     "ret",
+    // The kernel leaves the identification flag as it is.
     "4:",
+    "mov eax, [rdx + 8 * {CONTEXT_FLAGS}]",
+    "and eax, {IDENTIFICATION}",
+    "or eax, 2",
+    "push rax",
+    "popfq",
     "mov rsp, rdx",
     "mov eax, {RT_SIGRETURN}",
     "syscall",
@@ -517,6 +525,7 @@ assembly!(
     ".popsection",
     RT_SIGPROCMASK = const crate::sys::RT_SIGPROCMASK,
     RT_SIGRETURN = const crate::sys::RT_SIGRETURN,
+    IDENTIFICATION = const IDENTIFICATION_FLAG,
     CONTEXT_FLAGS = const CONTEXT_FLAGS,
     NOT_IN_HANDLERS = const !RESUME_DIRECTION_TRAP as i32,
     SELF = const SELF,
