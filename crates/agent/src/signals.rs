@@ -308,15 +308,8 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
     let mask = context.get(Context::MASK) | action.mask | own;
     // SAFETY: the calling thread's page.
     if unsafe { thread::field(page, control::DETACHED) } != 0 {
-        // The stub sets the mask once it has left the signal stack, which the next signal will use.
-        // SAFETY: as above.
-        unsafe { thread::set_field(page, control::SIGMASK, mask) };
         reset_once(slot, &action);
-        if may_not_set_mask() {
-            let call = (signal, info as u64);
-            return Decision::sigreturn(frame_for(&context, call, action.handler, mask, page));
-        }
-        return Decision { action: 1, handler: action.handler };
+        return run_natively((signal, info as u64), &context, action.handler, mask, page);
     }
     if stepping::goes_on(signal, info, &mut context, page) {
         return Decision::RETURN;
@@ -364,6 +357,23 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
         }
     }
     Decision::CONTINUE
+}
+
+/// A thread that has left the cache for good runs its handler with `mask`.
+fn run_natively(
+    call: (u64, u64),
+    context: &Context,
+    handler: u64,
+    mask: u64,
+    page: u64,
+) -> Decision {
+    // The stub sets the mask once it has left the signal stack, which the next signal will use.
+    // SAFETY: the calling thread's page.
+    unsafe { thread::set_field(page, control::SIGMASK, mask) };
+    if may_not_set_mask() {
+        return Decision::sigreturn(frame_for(context, call, handler, mask, page));
+    }
+    Decision { action: 1, handler }
 }
 
 /// The program's handler returns as it wants to, though the kernel's action is ours.
