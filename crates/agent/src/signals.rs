@@ -298,9 +298,7 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
     unsafe { thread::leave_call(page) };
     let slot = &ACTIONS[signal as usize % SIGNALS];
     let action = slot.get();
-    if native::keeps(signal) {
-        use_restorer(&context, action.restorer);
-    }
+    use_restorer(signal, &context, action.restorer);
     if action.handler <= SIG_IGN {
         return without_handler(action.handler, (signal, info), context, was_away);
     }
@@ -377,9 +375,11 @@ fn run_natively(
 }
 
 /// The program's handler returns as it wants to, though the kernel's action is ours.
-fn use_restorer(context: &Context, restorer: u64) {
-    // SAFETY: the return address lies right below the context.
-    unsafe { *context.0.sub(1) = restorer };
+fn use_restorer(signal: u64, context: &Context, restorer: u64) {
+    if native::keeps(signal) {
+        // SAFETY: the return address lies right below the context.
+        unsafe { *context.0.sub(1) = restorer };
+    }
 }
 
 /// The program has no handler for the signal (any more): one that is kept is ignored, or ends the
