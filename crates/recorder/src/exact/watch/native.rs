@@ -74,7 +74,7 @@ impl NativeTime {
         let expected = before * cpu_ns as f64 / self.last_ns as f64 * self.faster();
         let times = (expected - counted).max(0.0) / before;
         for &(thread, executed) in &self.last {
-            let executed = executed.map(|count| (count as f64 * times) as u64);
+            let executed = executed.map(|count| (count as f64 * times).round() as u64);
             samples.push(Sample { slice, thread, executed });
         }
         samples[first..].sort_by_key(|sample| sample.thread);
