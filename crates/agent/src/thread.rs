@@ -23,13 +23,13 @@ use wire::session::{MAX_THREADS, ThreadPage, life, mode};
 use wire::windows::native::HOME;
 
 /// The agent's stack of a thread, for the dispatcher and slow paths.
-const STACK_BYTES: u64 = 256 << 10;
+const STACK_BYTES: u64 = 224 << 10;
 /// A second one for signal handling.
 const SIGNAL_STACK_BYTES: u64 = 64 << 10;
 /// Room for xsave: legacy, header, AVX, AVX-512 in the standard format end at 2696.
 pub const XSAVE_BYTES: u64 = 4096;
 /// A third one, on which signals come in native time if the program has none for them.
-const NATIVE_STACK_BYTES: u64 = 64 << 10;
+const NATIVE_STACK_BYTES: u64 = 32 << 10;
 /// All that a thread needs on its own.
 const STACKS_BYTES: u64 = XSAVE_BYTES + SIGNAL_STACK_BYTES + STACK_BYTES + NATIVE_STACK_BYTES;
 /// Index of cells: a place for each other thread, of this process and of others, and kind of event.

@@ -268,7 +268,8 @@ fn memory_whose_lines_are_too_many_is_told_by_what_lies_there() {
     assert!((50_000..50_100).contains(&mapped), "{found:?}");
     // What lies at the borders of zones is told with its neighbours.
     assert!(named("small (beyond") >= 1, "{found:?}");
-    assert!(named("stack of T1") >= 50_000, "{found:?}");
+    // Where the stack begins and ends depends on what the kernel has mapped beside it.
+    assert!(named("stack of T1") >= 48_000, "{found:?}");
     // The initial thread has cleared it.
     assert!(named("local (beyond") >= 2 * 8_000, "{found:?}");
     let all = events(&|_| true);
