@@ -193,6 +193,12 @@ impl Context {
         self.set(Self::GENERAL[1], value);
     }
 
+    /// Sets what a system call changes: %rcx to the address behind it, %r11 to the flags.
+    pub fn set_call_registers(&mut self, next: u64) {
+        self.set_rcx(next);
+        self.set(Self::GENERAL[11], self.get(Self::FLAGS));
+    }
+
     /// The thread shall have no stack for handlers any more if it is the one that starts there.
     pub fn forget_stack(&mut self, start: u64) {
         if self.get(Self::STACK) == start {

@@ -3,7 +3,7 @@
 //! Neighbours: [`native`](crate::native) lets threads go and says when, `stubs/native.rs` is the
 //! way there.
 
-use super::{Context, is_agent_code};
+use super::{Context, is_agent_code, stepping};
 use crate::dispatch::{Origin, runtime};
 use crate::native::{self, COMEBACK_NS, SIGSYS};
 use crate::own::{field, set_field};
@@ -102,7 +102,11 @@ fn forget_stack(context: &mut Context, page: u64) {
 /// The thread goes on in the cache where the program is.
 pub fn enter(context: &mut Context, pc: u64, page: u64) {
     forget_stack(context, page);
-    let address = runtime().resolve(Origin::Elsewhere, pc, page);
+    let mut runtime = runtime();
+    if stepping::returns_natively(context, pc, &mut runtime, page) {
+        return context.set_pc(pc);
+    }
+    let address = runtime.resolve(Origin::Elsewhere, pc, page);
     context.set_pc(address);
 }
 
@@ -110,7 +114,7 @@ pub fn enter(context: &mut Context, pc: u64, page: u64) {
 fn make_call(number: u32, arch: u32, context: &mut Context, page: u64) {
     let next = context.pc();
     let plain = arch == AUDIT_ARCH_X86_64 && is_plain(number);
-    if plain && native::is_wanted() && !has_too_many_calls(page) {
+    if plain && !stepping::steps(context) && native::is_wanted() && !has_too_many_calls(page) {
         // SAFETY: the calling thread's page.
         unsafe { set_field(page, NATIVE_PC, next) };
         context.set_pc(stub::tt_native_call as *const () as u64);
@@ -158,6 +162,8 @@ fn put_in_program(context: &mut Context, page: u64) {
     let slot = |offset| unsafe { field(page, offset) };
     let next = slot(NATIVE_PC);
     if pc < at(stub::tt_native_called) {
+        // As after a call that is to be made again.
+        context.set_call_registers(next);
         context.set_pc(next - SYSCALL_BYTES);
         return;
     }

@@ -24,7 +24,7 @@ const POPF: u8 = 0x9d;
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 /// Whether the frame's flags have a trap come after the next instruction.
-fn steps(context: &Context) -> bool {
+pub fn steps(context: &Context) -> bool {
     context.get(Context::FLAGS) & TRAP_FLAG != 0
 }
 
