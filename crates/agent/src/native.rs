@@ -8,8 +8,9 @@
 //! window. Since no call is made natively, that signal never interrupts one.
 //!
 //! A thread stays in light code where this would not go unnoticed or not work: when it blocks these
-//! signals, is in a handler on a stack of its own, uses %gs, or has filtered its calls. One that
-//! makes so many calls that light code is cheaper stays there for a while.
+//! signals, is in a handler on a stack of its own, is traced, uses %gs, or has filtered its calls.
+//! Light code is also cheaper for a thread that makes many calls. Such a thread stays there for a
+//! while and then tries again.
 //!
 //! Both signals belong to the program as before: what it sets for them is kept and carried out.
 //!
@@ -55,14 +56,9 @@ pub fn keeps(signal: u64) -> bool {
     (signal == SIGSYS || signal == SIGNAL as u64) && is_used()
 }
 
-/// The byte by which the recorder says whether threads may go; 0 = there is none.
-fn may_go_byte() -> u64 {
-    windows::may_go_byte()
-}
-
 /// Whether threads of this process may go now.
 pub fn is_wanted() -> bool {
-    let byte = may_go_byte();
+    let byte = windows::may_go_byte();
     // SAFETY: mapped for good, and changed by the recorder only.
     byte != 0
         && unsafe { AtomicU8::from_ptr(byte as *mut u8) }.load(Ordering::Relaxed) != 0
@@ -125,7 +121,7 @@ pub fn way_to(pc: u64, page: u64) -> Option<u64> {
     // SAFETY: the calling thread's page.
     unsafe {
         set_field(page, NATIVE_PC, pc);
-        set_field(page, control::MAY_GO, may_go_byte());
+        set_field(page, control::MAY_GO, windows::may_go_byte());
     }
     Some(stub::tt_go_native as *const () as u64)
 }
@@ -150,11 +146,7 @@ fn may_go(page: u64) -> bool {
     }
     thread.native.stays_until = 0;
     // A tracer would see the signals.
-    let may = free
-        && is_recorded()
-        && !filter::any()
-        && !proc::is_traced()
-        && READY.load(Ordering::Relaxed);
+    let may = free && is_recorded() && !filter::any() && !proc::is_traced() && is_used();
     if may && can_come_home(thread, page) {
         return true;
     }

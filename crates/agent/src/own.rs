@@ -29,7 +29,7 @@ pub struct Thread {
 pub struct ForNative {
     /// Whether the kernel turns its calls into signals; `None`: not asked yet.
     pub dispatches: Option<bool>,
-    /// Word of the phase in which it may not go any more.
+    /// The thread was refused in the phase with this word, and does not ask again before the next.
     pub stays_in: u32,
     /// Until when it stays because of its calls, by the system's clock, ns; 0 = it does not.
     pub stays_until: u64,

@@ -334,6 +334,16 @@ mod tests {
     }
 
     #[test]
+    fn tracking_costs_at_least_what_its_checks_take() {
+        // Light time in which little was done makes the rest look cheaper.
+        let (light, off) = (spent(SECOND / 2, 4.0), spent(2 * SECOND, 2.0));
+        let on = Spent { checking: SECOND / 2, ..spent(SECOND, 3.0) };
+        let sums = Sums { off, light, on, ..Sums::default() };
+        let tracking = Costs::of(&sums, 0, ASSUMED).tracking.unwrap();
+        assert!(tracking > 0.2, "{tracking}");
+    }
+
+    #[test]
     fn nothing_spent_is_nothing_lost() {
         let costs = Costs::of(&Sums::default(), 0, ASSUMED);
         assert_eq!((costs.cpu.lost, costs.wall.lost, costs.cpu.on), (0.0, 0.0, 2.5));

@@ -208,3 +208,20 @@ fn what_is_no_dial_is_refused() {
         assert_eq!(Scheduler::new(dial, Assumed::default(), 0).unwrap_err(), Trouble::Dial);
     }
 }
+
+/// Light time at a program's start, where little gets done, makes tracking look free. It must stay
+/// possible to see that it is not.
+#[test]
+fn a_small_budget_always_leaves_light_time() {
+    let spent = |cpu, work| crate::Spent { wall: cpu, cpu, work, ..Default::default() };
+    let light = spent(SECOND / 10, SECOND / 100);
+    let off = spent(SECOND, SECOND);
+    let spent = Sums { off, light, ..Sums::default() };
+    let seen = Observation { spent, ..see(Chooser::default().lengths()) };
+    let tracking = |budget| {
+        let dial = Dial::Budget(budget);
+        Scheduler::new(dial, Assumed::default(), 1).unwrap().tracking(&seen)
+    };
+    assert_eq!(tracking(1.05), MAX_TRACKING);
+    assert_eq!(tracking(2.0), 1.0);
+}

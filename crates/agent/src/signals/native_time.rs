@@ -123,7 +123,7 @@ fn make_call(number: u32, arch: u32, context: &mut Context, page: u64) {
     }
 }
 
-/// Counts a call, and tells whether the thread makes so many that it had better stay.
+/// Counts a call. Returns whether calls take too large a part of the thread's time.
 fn has_too_many_calls(page: u64) -> bool {
     // SAFETY: the calling thread's page.
     let own = unsafe { &mut thread::current(page).native };

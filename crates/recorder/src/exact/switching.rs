@@ -60,7 +60,7 @@ pub enum Code {
     Checked,
     /// Translated without checks.
     Light,
-    /// The program's own, as far as threads may; else light.
+    /// The program's own. Threads that may not run it run light code.
     Native,
 }
 

@@ -183,3 +183,40 @@ fn a_clock_that_goes_back_ends_the_window() {
     switching.turn(last, done);
     assert_eq!(switching.part(), Part { period: period + 1, phase: Phase::Off });
 }
+
+#[test]
+fn threads_run_natively_on_small_budgets_only() {
+    assert_eq!(way(Some(Dial::Budget(1.2))), used::NATIVE);
+    for (budget, natively) in [(1.05, true), (1.3, false), (2.0, false)] {
+        let memory = memory();
+        let dial = Dial::Budget(budget);
+        let mut switching = switching(&memory, dial);
+        run(&mut switching, 20_000 * MS);
+        assert_eq!(switching.switched.native_ns > 0, natively, "{budget}");
+        assert_eq!(way(Some(dial)) == used::NATIVE, natively, "{budget}");
+    }
+}
+
+#[test]
+fn threads_may_go_in_native_time_only() {
+    let memory = memory();
+    let mut switching = switching(&memory, Dial::Budget(1.05));
+    let mut seen = [false; 3];
+    while switching.until_ns() < 20_000 * MS {
+        let until = switching.until_ns() + 1;
+        run(&mut switching, until);
+        let leaves = switching.first.records()[0].leave.0.load(Acquire);
+        let code = switching.code();
+        assert_eq!(leaves & leave::TO_NATIVE != 0, code == Code::Native, "{code:?}");
+        seen[code as usize] = true;
+        if code == Code::Native {
+            // Asked at once, and left alone a moment later.
+            assert_ne!(leaves & leave::LIGHT, 0);
+            let at = switching.next_ns();
+            switching.ask(at);
+            let leaves = switching.first.records()[0].leave.0.load(Acquire);
+            assert_eq!(leaves, leave::CHECKED | leave::TO_NATIVE);
+        }
+    }
+    assert_eq!(seen, [true; 3]);
+}

@@ -7,7 +7,7 @@
 
 use super::Process;
 use crate::switching::Code;
-use crate::timeline::{Executed, Sample};
+use crate::timeline::{Executed, Sample, join_equal};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use wire::session::{MAX_THREADS, ThreadPage};
 use wire::windows::native::{AWAY, CALLED, CALLING, SIGNAL, VALUE};
@@ -38,8 +38,8 @@ pub struct NativeTime {
 }
 
 impl NativeTime {
-    /// A slice is over, which took so much processor time and so many calls. Adds to its samples
-    /// what was executed natively.
+    /// Notes a slice that is over: the processor time it took, in ns, and the system calls that
+    /// were made in it. If it was native, adds the estimated work to its samples.
     pub fn add(
         &mut self,
         code: Code,
@@ -77,18 +77,9 @@ impl NativeTime {
             let executed = executed.map(|count| (count as f64 * times).round() as u64);
             samples.push(Sample { slice, thread, executed });
         }
-        samples[first..].sort_by_key(|sample| sample.thread);
-        let mut kept = first;
-        for k in first..samples.len() {
-            if kept > first && samples[kept - 1].thread == samples[k].thread {
-                let more = samples[k].executed;
-                samples[kept - 1].executed.iter_mut().zip(more).for_each(|(sum, n)| *sum += n);
-            } else {
-                samples[kept] = samples[k];
-                kept += 1;
-            }
-        }
-        samples.truncate(kept);
+        let mut of_slice = samples.split_off(first);
+        join_equal(&mut of_slice);
+        samples.append(&mut of_slice);
     }
 
     /// How many times faster than light code the program's own is; 1 where that is not known.
