@@ -265,6 +265,7 @@ fn windows(h: &mut Header) {
         PHASE_OFF = phase::OFF,
         PHASE_COUNT = phase::COUNT,
         PHASE_LIGHT = phase::LIGHT,
+        PHASE_LATE = phase::LATE,
         FIRST_WINDOW = FIRST_WINDOW,
     );
 }

@@ -30,11 +30,6 @@ pub const MAX_WARM_UP: u64 = 1000 * MILLISECOND;
 /// between volume lost and spread.
 pub const COUNTING_PER_WARM_UP: u64 = 1;
 
-/// Before a window, tracked cache lines that were given up are watched again for so many warm-ups:
-/// gaps up to that are seen. It costs as little as one line of 64 does, but the checks of all
-/// others must be let pass anew.
-pub const TRACKING_PER_WARM_UP: u64 = 16;
-
 /// The part of what the budget gives that may be spent on tracked cache lines between windows: the
 /// other is for windows.
 pub const FOR_TRACKING: f64 = 0.5;

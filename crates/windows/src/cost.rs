@@ -74,6 +74,10 @@ const MAX_COUNTING: f64 = 0.98;
 /// times as long between windows; a kernel for which checks told 3.6 took 1.5.
 const MAX_CHECKING: f64 = 0.6;
 
+/// The least part of the time that checks tell which they take: those of the same kernel, which are
+/// executed beside its other instructions, took a fifth of it.
+const LEAST_OF_CHECKS: f64 = 0.2;
+
 /// Times longer than without recording, before it is measured; at least 1.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Assumed {
@@ -166,8 +170,8 @@ fn between_windows(sums: &Sums, assumed: Assumed) -> f64 {
     by_steps(off)
 }
 
-/// What tracking takes: by the time between windows in which lines were tracked, and at least what
-/// the checks take that were executed in windows.
+/// What tracking takes: by the time between windows in which lines were tracked, and at least a
+/// part of what the checks tell that were executed in windows.
 fn tracking(sums: &Sums, cpu: &Cost) -> Option<f64> {
     let Sums { whole, off, light, on } = sums;
     let work = (whole.work + off.work + on.work) as f64;
@@ -184,7 +188,7 @@ fn tracking(sums: &Sums, cpu: &Cost) -> Option<f64> {
         return by_checks;
     }
     let more = (per_work(tracked.cpu, &tracked) - per_work(light.cpu, light)).max(0.0) / alone;
-    Some(more.max(by_checks.unwrap_or(0.0)))
+    Some(more.max(LEAST_OF_CHECKS * by_checks.unwrap_or(0.0)))
 }
 
 /// Times longer by the checks and additions to tallies that were executed.
@@ -340,7 +344,7 @@ mod tests {
         let on = Spent { checking: SECOND / 2, ..spent(SECOND, 3.0) };
         let sums = Sums { off, light, on, ..Sums::default() };
         let tracking = Costs::of(&sums, 0, ASSUMED).tracking.unwrap();
-        assert!(tracking > 0.2, "{tracking}");
+        assert!(tracking > 0.04, "{tracking}");
     }
 
     #[test]

@@ -60,8 +60,10 @@ pub struct Observation {
 pub enum Phase {
     /// Everything counts, exactly.
     Whole,
-    /// Nothing is observed.
+    /// Nothing is observed but tracked lines.
     Off,
+    /// As `Off`, but late events of tracked lines count. Callers divide `Off` so.
+    Late,
     /// A window has opened: accesses are observed, nothing counts.
     WarmUp,
     /// What happens in a window counts.
@@ -307,7 +309,7 @@ impl Scheduler {
         match self.tracking(seen) {
             share if share >= ALWAYS => u64::MAX,
             share => Some((length as f64 * share) as u64)
-                .filter(|time| *time > seen.lengths.warm_up)
+                .filter(|time| *time >= 2 * seen.lengths.warm_up)
                 .unwrap_or(0),
         }
     }

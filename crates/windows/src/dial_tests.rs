@@ -52,7 +52,7 @@ impl Run {
             while seen.now < step.until && done < goal && alone < total {
                 let (spent, slow) = match step.phase {
                     Phase::Whole => (&mut seen.spent.whole, self.on),
-                    Phase::Off => (&mut seen.spent.off, self.off),
+                    Phase::Off | Phase::Late => (&mut seen.spent.off, self.off),
                     Phase::WarmUp | Phase::Counting => (&mut seen.spent.on, self.on),
                 };
                 let piece = (MILLISECOND / 4).min(step.until - seen.now);

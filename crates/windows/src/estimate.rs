@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use types::ThreadId;
 
 /// Events counted in one window between two threads.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Counted {
     /// Index of the window among those of the scale.
     pub window: usize,
@@ -44,15 +44,16 @@ pub struct Counted {
 }
 
 /// Which part of a window's events was looked at.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum Part {
     /// Those of all cache lines.
     #[default]
     Whole,
     /// Those of a random sample of cache lines, which is the same in all windows.
     Lines {
-        /// One of how many lines.
-        of: u64,
+        /// How many events of all lines in the window one of them stands for: one of how many lines
+        /// is in the sample, if they were counted for as much work as others.
+        of: f64,
         /// Events that a line of the sample had in all windows, in the mean of those that had any:
         /// they were all counted, or none of them would have been.
         together: u64,
@@ -64,7 +65,7 @@ impl Part {
     fn weights(self) -> (f64, f64) {
         match self {
             Self::Whole => (1.0, 1.0),
-            Self::Lines { of, together } => (of as f64, (of * of * together.max(1)) as f64),
+            Self::Lines { of, together } => (of, of * of * together.max(1) as f64),
         }
     }
 }
@@ -211,7 +212,7 @@ pub fn missed(scale: Option<&Scale>, seen: &[Unwritten], of: u64) -> f64 {
         return 0.0;
     }
     // Windows look at the same lines, so there are at least as many as in one of them.
-    let part = Part::Lines { of, together: all.div_ceil(most) };
+    let part = Part::Lines { of: of as f64, together: all.div_ceil(most) };
     let Some(scale) = scale else {
         let hits = all.div_ceil(of);
         let clusters = hits.div_ceil(all.div_ceil(most));

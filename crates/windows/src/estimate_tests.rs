@@ -120,7 +120,7 @@ fn intervals_hold_for_a_sample_of_lines() {
                 seen.into_iter().for_each(|at| counts[at] += 1);
             }
             let together = counts.iter().sum::<u64>().div_ceil(with.max(1));
-            let part = Part::Lines { of: OF, together };
+            let part = Part::Lines { of: OF as f64, together };
             let counted = counts.iter().enumerate();
             let counted =
                 counted.map(|(window, &count)| Counted { window, from: FROM, to: TO, count, part });

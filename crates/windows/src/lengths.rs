@@ -10,8 +10,9 @@
 //!
 //! * *within a window*: the second half of the counting part has a warm-up longer by the first
 //!   half. If it has more events for its work, gaps are longer than the warm-up;
-//! * *between lengths*: while the bound is large, the warm-up is doubled. Two doublings that bring
-//!   nothing end this, and the shorter warm-up, which gives more windows, comes back.
+//! * *between lengths*: while the bound is large, or much is late, the warm-up is doubled. Two
+//!   doublings after which windows themselves see no more end this, and the shorter warm-up, which
+//!   gives more windows, comes back.
 //!
 //! Lengths begin short and grow. A window is at most a twentieth of the time spent in windows so
 //! far, so at every moment there have been enough of them for an interval. The first ones, shorter
@@ -120,8 +121,9 @@ impl Tried {
         }
     }
 
+    /// Events that windows see themselves, for the work.
     fn rate(&self) -> f64 {
-        self.transfers / self.work.max(1.0)
+        self.events / self.work.max(1.0)
     }
 
     /// Relative standard error of the transfers.
@@ -138,6 +140,11 @@ impl Tried {
     /// Whether more may be missed than can be ignored.
     fn misses(&self) -> bool {
         self.unwritten > MISSED_IGNORED * self.transfers
+    }
+
+    /// Whether more is late than can be ignored.
+    fn is_far(&self) -> bool {
+        self.far > MISSED_IGNORED * self.transfers
     }
 }
 
@@ -270,7 +277,8 @@ impl Chooser {
         if self.fresh.grows_late() {
             return doubled;
         }
-        let Some(current) = self.tried.get(&now).filter(|tried| tried.misses()) else { return now };
+        let is_wanting = |tried: &&Tried| tried.misses() || tried.is_far();
+        let Some(current) = self.tried.get(&now).filter(is_wanting) else { return now };
         // The shortest that saw as much as this, but for chance. If chance is large, nothing is
         // known.
         let enough = |tried: &Tried| {

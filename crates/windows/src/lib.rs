@@ -32,7 +32,6 @@ pub mod rule;
 mod scale;
 mod window;
 
-pub use constants::TRACKING_PER_WARM_UP;
 pub use cost::{Assumed, Costs, Spent, Sums};
 pub use dial::{Dial, Exceeded, Observation, Phase, Promise, Scheduler, Step, Trouble};
 pub use estimate::{Counted, Estimate, Part, Unwritten, missed, unseen};

@@ -41,7 +41,7 @@ fn record(trace: &Trace, duty: f64, queue: RunQueue) -> Recorded {
             }
             Phase::WarmUp => window[1] = now,
             Phase::Counting => (window[2], window[3]) = (now, step.until),
-            Phase::Off | Phase::Whole => {}
+            Phase::Off | Phase::Late | Phase::Whole => {}
         }
         now = step.until;
     }

@@ -44,7 +44,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 /// mapped files; 9: pages; 10: light code between windows; 11: first writes of unknown blocks;
 /// 12: filtered traces; 13: which file
 /// a mapping was of; 14: lone programs; 15: returns; 16: native time.
-pub const VERSION: u32 = 16;
+pub const VERSION: u32 = 17;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
 /// Added where otherwise an odd number of variables would be taken out again: see

@@ -13,14 +13,14 @@
 //! And they may run the program's own code (*native*), if the recorder can call them back before
 //! the next window: see [`native`].
 //!
-//! A few blocks are *tracked*: they are observed between windows, too, though no events are counted
-//! there, but not in light code. So the last writer of a tracked block is known however long ago it
-//! wrote, if no light code has run since.
+//! A few blocks are *tracked*: they are observed between windows, too, but not in light code. So
+//! the last writer of a tracked block is known however long ago it wrote, if no light code has run
+//! since. Events are counted there if they are late.
 
 /// Phases, in the low bits of the word; the number of the window is above.
 pub mod phase {
     /// Bits of the phase.
-    pub const BITS: u32 = 2;
+    pub const BITS: u32 = 3;
     /// Between two windows: nothing is observed.
     pub const OFF: u32 = 0;
     /// Accesses are observed, but no events are counted: last writers must be known first.
@@ -29,8 +29,11 @@ pub mod phase {
     pub const COUNT: u32 = 2;
     /// Between two windows, and nothing is checked: not even tracked blocks are observed.
     pub const LIGHT: u32 = 3;
+    /// As [`OFF`], but late events of tracked blocks are counted: those of which the last write
+    /// came before the phase before this one, which has the same number.
+    pub const LATE: u32 = 4;
 
-    /// The word for a phase of a window. Numbers of windows begin anew after 2^30.
+    /// The word for a phase of a window. Numbers of windows begin anew after 2^29.
     pub const fn word(window: u32, phase: u32) -> u32 {
         window << BITS | phase
     }

@@ -360,7 +360,7 @@ static void write_part(struct thread *t, u64 start, u64 end, u32 site, const str
         count_with_writer(t, RAW, writer - 1, read->start, read->end, read->site, &seen, late);
     if (from_other)
         count_with_writer(t, WAW, writer - 1, start, end, site, &m, late);
-    else if (tt_mode == DETAIL && t->counts && word & (READERS | DEPARTED | FOREIGN) & ~t->mask) {
+    else if (tt_mode == DETAIL && counts_event(t, 0) && word & (READERS | DEPARTED | FOREIGN) & ~t->mask) {
         count_for_path(t, site); // others have read what it has written
         note_event_on(t, start & ~(LINE - 1));
     }

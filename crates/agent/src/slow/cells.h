@@ -63,7 +63,7 @@ static u32 new_cell(struct thread *t, u32 slice, u64 other, unsigned kind) {
 // A first read or write of so many blocks whose last writer may have been forgotten: each may be a
 // transfer that is missed.
 static inline void count_unknown(struct thread *t, u64 blocks) {
-    if (t->counts)
+    if (t->counts && t->observes)
         *(u64 *)(t->page + PAGE_UNKNOWN) += blocks;
 }
 
@@ -74,8 +74,13 @@ static inline struct slot *slot_of(const struct thread *t, unsigned kind, u64 ot
     return &t->cells[group * KINDS + (kind & (KINDS - 1))];
 }
 
+// Whether an event counts now: between windows, late ones do, and in windows all others.
+static inline int counts_event(const struct thread *t, int late) {
+    return t->counts && !t->observes == !!late;
+}
+
 static void count_cell(struct thread *t, unsigned kind, u64 other) {
-    if (!t->counts)
+    if (!counts_event(t, kind & LATE))
         return;
     *(u64 *)(t->page + PAGE_EVENTS) += !(kind & LATE);
     u32 slice = __atomic_load_n(tt_session.slice, __ATOMIC_RELAXED);

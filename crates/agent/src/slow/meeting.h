@@ -20,7 +20,7 @@ struct meeting {
 // addresses, too, so it has no line.
 static inline void count_with_writer(struct thread *t, unsigned kind, u64 writer, u64 start, u64 end,
                                      u32 site, const struct meeting *m, int late) {
-    if (!t->counts)
+    if (!counts_event(t, late))
         return;
     if (late)
         note_late(t, start);

@@ -2,8 +2,9 @@
 // known however long ago they wrote. Of each group of TRACKED_OF neighbouring blocks one is
 // tracked.
 //
-// An event of a tracked block is *late* if the last write came before the window. Other blocks'
-// events of that kind are not seen, so each late one stands for those of its whole group.
+// An event of a tracked block is *late* if the last write came before the present stretch of the
+// time between windows, in which the program does as much as in a window. Windows do not see such
+// events, so each late one stands for those of its whole group.
 //
 // What takes most time is no news: hot lines, whose gaps are short. A block that slow paths come to
 // too often between two windows is given up until the next one, and then nothing is known about it.
@@ -69,7 +70,7 @@ static inline int is_late(const struct thread *t, u64 address) {
 
 // The thread writes to the block, or is about to; whether that is late.
 static inline int note_write(const struct thread *t, u64 address) {
-    if (!t->observes || !is_late(t, address))
+    if (!(t->observes || t->counts) || !is_late(t, address))
         return 0;
     u32 *written = &note_at(address)->written;
     u32 was_late = __atomic_load_n(written, __ATOMIC_RELAXED) & WAS_LATE;

@@ -136,17 +136,18 @@ static int use_map(struct thread *t, u64 map) {
 }
 
 // The calling thread sees that the phase has changed; whether it observes now. One that may not
-// change its map goes on to observe, and counts in windows only.
+// change its map goes on to observe, and counts in windows only, but for late events of tracked
+// blocks, which count between them.
 COLD int tt_enter_phase(struct thread *t, u32 phase) {
     tt_stop_waiting(t);
     if (PHASE_OF(phase) == PHASE_LIGHT)
         __atomic_store_n(&tt_was_light, 1, __ATOMIC_RELAXED);
     else if (!forget_tracked())
         return 0;
-    if (PHASE_OF(phase) == PHASE_OFF || PHASE_OF(phase) == PHASE_LIGHT) {
+    if (PHASE_OF(phase) == PHASE_OFF || PHASE_OF(phase) == PHASE_LIGHT || PHASE_OF(phase) == PHASE_LATE) {
         if (t->observes && use_map(t, t->passing))
             t->observes = 0;
-        t->counts = 0;
+        t->counts = PHASE_OF(phase) == PHASE_LATE && !t->observes;
     } else {
         if (!open_window(WINDOW_OF(phase)) || (!t->observes && !use_map(t, t->grants)))
             return 0;

@@ -15,7 +15,6 @@ use wire::detail::{
     CELLS, CHUNK_BYTES, Cell, ChunkHead, EVENTS, Event, HEAD_BYTES, RETURNS, Returns, holds,
     kind as code,
 };
-use wire::windows::TRACKED_OF;
 
 /// Most rows of the matrices that are kept; beyond, time slices are joined two by two.
 const MAX_ROWS: usize = 4 << 20;
@@ -32,6 +31,8 @@ pub struct Counts {
     pub joined: u32,
     /// The same of late events, of a sample of blocks; their slices are never joined.
     pub late: Vec<CommRow>,
+    /// And by code, in any order.
+    pub late_events: Vec<EventRow>,
     /// Entries that make no sense: the program has written over them.
     pub damaged: u64,
     /// Events with threads of other processes, in any order.
@@ -201,7 +202,6 @@ impl Reading {
         );
         let object = u32_at(entry, offset_of!(Event, object));
         let (from, to) = if pair.owner_is_from { (own, other) } else { (other, own) };
-        let weight = if pair.late { TRACKED_OF } else { 1 };
         let row = EventRow {
             line: u64_at(entry, offset_of!(Event, line)),
             from: pair.from,
@@ -210,7 +210,7 @@ impl Reading {
             sharing: pair.sharing,
             from_site: from.0,
             to_site: to.0,
-            count: count.saturating_mul(weight),
+            count,
             from_bytes: from.1,
             to_bytes: to.1,
             hits: if self.has_hits { count } else { 0 },
@@ -219,6 +219,7 @@ impl Reading {
         };
         match pair.is_between {
             true => self.counts.between.events.push((row, pair.side())),
+            false if pair.late => self.counts.late_events.push(row),
             false => self.counts.events.push(row),
         }
     }

@@ -3,11 +3,13 @@
 //! The scheduler of `windows` says when the next phase begins and is told what the last ones cost.
 //! A phase begins with a time slice of its own, so that all that is counted is known by phase; a
 //! counting part has two, by which the length of the next window is judged. The time before a
-//! window has up to three: in the first, code runs without checks, in the second, tracked blocks
-//! are observed, and in the third, all of them, also those that were given up. Neighbours: `watch`
-//! asks at each turn and looks at threads, [`windowed`](crate::windowed) makes estimates of the
-//! counts.
+//! window begins with code without checks. Then tracked blocks are observed; in the second half of
+//! that, late events are counted. Neighbours: `watch` asks at each turn
+//! and looks at threads, [`windowed`](crate::windowed) makes estimates of the counts.
 
+mod stretches;
+
+use self::stretches::{ANEW, MIN_STRETCH_NS, Rate, Stretch, ToTracked, tracked_parts};
 use crate::clock::cpu_time;
 use crate::memory::{Mapping, SharedMemory};
 use std::arch::asm;
@@ -16,8 +18,8 @@ use std::sync::atomic::Ordering::{Release, SeqCst};
 use std::time::Duration;
 use windows::constants::MIN_MEASURED;
 use windows::{
-    Assumed, Chooser, Costs, Dial, Exceeded, Observation, Phase, RunQueue, Scheduler, Seen, Spent,
-    Step, Sums, TRACKING_PER_WARM_UP, Unwritten,
+    Assumed, Chooser, Costs, Dial, Exceeded, Lengths, Observation, Phase, RunQueue, Scheduler,
+    Seen, Spent, Step, Sums, Unwritten,
 };
 use wire::session::{ALL_PASSING_BYTES, Header, PASSING_OFFSET};
 use wire::windows::{FIRST_WINDOW, leave, phase, used};
@@ -166,6 +168,7 @@ fn word(window: u32, now: Phase, light: bool) -> u32 {
     let now = match now {
         Phase::Off if light => phase::LIGHT,
         Phase::Off => phase::OFF,
+        Phase::Late => phase::LATE,
         Phase::WarmUp => phase::WARM_UP,
         Phase::Whole | Phase::Counting => phase::COUNT,
     };
@@ -183,23 +186,30 @@ pub struct Switching<'a> {
     /// Of the processor's clock.
     cycle_ns: f64,
     window: u32,
-    /// When to turn next, ns; when the further parts of the step end, and which code is run there,
-    /// the next one last.
+    /// When to turn next, ns, and the further parts of the step, the next one last.
     until_ns: u64,
-    further: Vec<(u64, Code)>,
+    further: Vec<Stretch>,
     /// Which code is run now, and what was shown last.
     code: Code,
     shown: (Phase, Code),
     /// Whether threads may run the program's own code.
     native: bool,
     asking: Asking,
+    /// Whether the present part is to track blocks anew.
+    anew: bool,
     /// When the last slice began, and what had been done by then.
     last: (u64, Done),
     spent: Sums,
-    /// Events and work in the halves of the present counting part; transfers, those that late ones
-    /// stand for, and accesses whose last writer is not known, in both.
+    /// Events and work in the halves of the present counting part; transfers, and accesses whose
+    /// last writer is not known, in both.
     halves: Vec<(u64, u64)>,
-    both: [u64; 3],
+    both: [u64; 2],
+    /// Transfers that late ones stand for since the last window, and the work meanwhile.
+    late: (u64, u64),
+    /// All work while late events were counted.
+    late_work: u64,
+    /// By kind of time.
+    rates: [Rate; 4],
     /// Processor time of children of ours that had ended before.
     children_before: Duration,
     pub switched: Switched,
@@ -229,10 +239,14 @@ impl<'a> Switching<'a> {
             shown: (first_phase(dial), Code::Checked),
             native: is_native(dial),
             asking: Asking::NEVER,
+            anew: false,
             last: (0, Done::default()),
             spent: Sums::default(),
             halves: Vec::new(),
-            both: [0; 3],
+            both: [0; 2],
+            late: (0, 0),
+            late_work: 0,
+            rates: [Rate::default(); 4],
             children_before: children_time(),
             switched: Switched { parts: vec![part], ..Switched::default() },
         })
@@ -249,7 +263,7 @@ impl<'a> Switching<'a> {
         let (phase, light) = match (self.part().phase, self.code) {
             (Phase::Whole | Phase::Counting, _) => (Phase::Off, until),
             (Phase::Off, Code::Light | Code::Native) => (Phase::Off, 0),
-            (Phase::Off, Code::Checked) => (Phase::WarmUp, 0),
+            (Phase::Off | Phase::Late, _) => (Phase::WarmUp, 0),
             (Phase::WarmUp, _) => (Phase::Counting, 0),
         };
         Step { phase, until, light, period: light > 0 }
@@ -295,6 +309,11 @@ impl<'a> Switching<'a> {
         self.spent.off
     }
 
+    /// Work while late events were counted.
+    pub fn late_work(&self) -> u64 {
+        self.late_work
+    }
+
     /// Whether what happens now counts.
     pub fn is_counting(&self) -> bool {
         matches!(self.part().phase, Phase::Counting | Phase::Whole)
@@ -309,9 +328,9 @@ impl<'a> Switching<'a> {
     pub fn turn(&mut self, now_ns: u64, done: Done) {
         self.settle(now_ns, done);
         let mut part = self.part();
-        while let Some((until, code)) = self.further.pop() {
-            if now_ns < until {
-                self.run(until, code, now_ns);
+        while let Some(next) = self.further.pop() {
+            if now_ns < next.until_ns {
+                part.phase = self.run(next, part.phase, now_ns);
                 self.switched.parts.push(part);
                 return;
             }
@@ -328,41 +347,54 @@ impl<'a> Switching<'a> {
         };
         let Ok(step) = step else {
             // Only where time went back: nothing is observed until it is right again.
-            self.run(now_ns, Code::Checked, now_ns);
-            self.switched.parts.push(Part { phase: Phase::Off, ..part });
+            let phase = self.run(Stretch::new(now_ns, Code::Checked), Phase::Off, now_ns);
+            self.switched.parts.push(Part { phase, ..part });
             return;
         };
         part.period += u32::from(step.period);
         part.phase = step.phase;
-        self.further = self.parts_of(&step, now_ns, lengths.warm_up);
-        if let Some((until, code)) = self.further.pop() {
-            self.run(until, code, now_ns);
+        self.further = self.parts_of(&step, now_ns, self.stretch(lengths));
+        if let Some(first) = self.further.pop() {
+            part.phase = self.run(first, part.phase, now_ns);
         }
         self.switched.warm_up_ns = lengths.warm_up;
         self.switched.parts.push(part);
     }
 
-    /// Until then, threads run this code.
-    fn run(&mut self, until_ns: u64, code: Code, now_ns: u64) {
-        (self.until_ns, self.code) = (until_ns, code);
-        let native = code == Code::Native;
-        self.asking = if native { Asking::begin(now_ns) } else { Asking::NEVER };
+    /// How long both halves of a stretch are in which the program does as much as in a window, ns.
+    fn stretch(&self, lengths: Lengths) -> [u64; 2] {
+        if let Some(each) = self.fixed_ns {
+            return [each / 4; 2];
+        }
+        let windows = [lengths.warm_up, lengths.counting];
+        [0, 1].map(|half| {
+            let slower = self.rates[ANEW + half].over(&self.rates[half]);
+            let slower = slower.unwrap_or(Assumed::default().on).max(1.0);
+            ((windows[half] as f64 / slower) as u64).max(MIN_STRETCH_NS)
+        })
     }
 
-    /// When the parts of a step end, and which code is run in them, the first one last.
-    fn parts_of(&self, step: &Step, now_ns: u64, warm_up: u64) -> Vec<(u64, Code)> {
-        let anew = step.until.saturating_sub(TRACKING_PER_WARM_UP * warm_up);
+    /// Begins a part of a step, which belongs to this phase; returns the part's own.
+    fn run(&mut self, part: Stretch, phase: Phase, now_ns: u64) -> Phase {
+        (self.until_ns, self.code) = (part.until_ns, part.code);
+        let native = part.code == Code::Native;
+        self.asking = if native { Asking::begin(now_ns) } else { Asking::NEVER };
+        self.anew = part.to_tracked == ToTracked::Anew;
+        match phase {
+            Phase::Off | Phase::Late if part.to_tracked == ToTracked::Counts => Phase::Late,
+            Phase::Late => Phase::Off,
+            other => other,
+        }
+    }
+
+    /// The parts of a step, the first one last.
+    fn parts_of(&self, step: &Step, now_ns: u64, stretch: [u64; 2]) -> Vec<Stretch> {
+        let checked = |until| Stretch::new(until, Code::Checked);
         match step.phase {
-            Phase::Whole => vec![(step.until.max(now_ns + WHOLE_SLICE_NS), Code::Checked)],
-            Phase::Off => {
+            Phase::Whole => vec![checked(step.until.max(now_ns + WHOLE_SLICE_NS))],
+            Phase::Off | Phase::Late => {
                 let light = step.light.min(step.until);
-                let mut parts = Vec::new();
-                if light < step.until {
-                    parts.push((step.until, Code::Checked));
-                }
-                if anew > now_ns.max(light) && light < step.until {
-                    parts.push((anew, Code::Checked));
-                }
+                let mut parts = tracked_parts(light.max(now_ns), step.until, stretch);
                 if light > now_ns {
                     self.add_light(light, now_ns, &mut parts);
                 }
@@ -370,15 +402,15 @@ impl<'a> Switching<'a> {
             }
             Phase::Counting => {
                 let half = now_ns + (step.until - now_ns) / 2;
-                vec![(step.until, Code::Checked), (half, Code::Checked)]
+                vec![checked(step.until), checked(half)]
             }
-            Phase::WarmUp => vec![(step.until, Code::Checked)],
+            Phase::WarmUp => vec![checked(step.until)],
         }
     }
 
     /// The time without checks, up to `until`: at first light, so that it is known what threads do,
     /// then native.
-    fn add_light(&self, until: u64, now_ns: u64, parts: &mut Vec<(u64, Code)>) {
+    fn add_light(&self, until: u64, now_ns: u64, parts: &mut Vec<Stretch>) {
         let length = until - now_ns;
         let light = match self.fixed_ns {
             Some(_) => length / 2,
@@ -386,11 +418,11 @@ impl<'a> Switching<'a> {
         };
         let is_long = self.fixed_ns.is_some() || length >= light + MIN_NATIVE_NS;
         if !self.native || !is_long {
-            parts.push((until, Code::Light));
+            parts.push(Stretch::new(until, Code::Light));
             return;
         }
-        parts.push((until, Code::Native));
-        parts.push((now_ns + light, Code::Light));
+        parts.push(Stretch::new(until, Code::Native));
+        parts.push(Stretch::new(now_ns + light, Code::Light));
     }
 
     /// Adds the slice that is over to what its phase has spent.
@@ -409,7 +441,7 @@ impl<'a> Switching<'a> {
         };
         match part.phase {
             Phase::Whole => self.spent.whole += slice,
-            Phase::Off => self.spent.off += slice,
+            Phase::Off | Phase::Late => self.spent.off += slice,
             Phase::WarmUp | Phase::Counting => self.spent.on += slice,
         }
         if self.code == Code::Native {
@@ -419,20 +451,38 @@ impl<'a> Switching<'a> {
         if part.phase == Phase::Off && self.code != Code::Checked {
             self.spent.light += slice;
         }
+        let kind = match part.phase {
+            Phase::WarmUp => Some(0),
+            Phase::Counting => Some(1),
+            Phase::Late => Some(ANEW + 1),
+            Phase::Off if self.anew => Some(ANEW),
+            _ => None,
+        };
+        if let Some(kind) = kind {
+            self.rates[kind].add(&slice);
+        }
         if part.phase == Phase::Counting {
             self.halves.push((done.events.saturating_sub(before.events), work));
-            let of = |done: &Done| [done.transfers, done.far, done.unknown];
-            let (now, before) = (of(&done), of(&before));
-            for (k, both) in self.both.iter_mut().enumerate() {
-                *both += now[k].saturating_sub(before[k]);
-            }
+            self.both[0] += done.transfers.saturating_sub(before.transfers);
+            self.both[1] += done.unknown.saturating_sub(before.unknown);
+        }
+        if part.phase == Phase::Late {
+            self.late.0 += done.far.saturating_sub(before.far);
+            self.late.1 += work;
+            self.late_work += work;
         }
     }
 
     /// A window is over.
     fn judge(&mut self, runnable: u64) {
-        let [transfers, far, unwritten] = std::mem::take(&mut self.both);
+        let [near, unwritten] = std::mem::take(&mut self.both);
         let halves = std::mem::take(&mut self.halves);
+        let (late, late_work) = std::mem::take(&mut self.late);
+        // As many as there were before the window for the work in it.
+        let work: u64 = halves.iter().map(|(_, work)| work).sum();
+        let far = (late as f64 * work as f64 / late_work.max(1) as f64) as u64;
+        let transfers = near + far;
+        self.rates.iter_mut().for_each(Rate::age);
         let window = self.switched.unwritten.len();
         let seen = Unwritten { window, transfers, accesses: unwritten };
         self.switched.unwritten.push((self.part().period, seen));
@@ -449,13 +499,12 @@ impl<'a> Switching<'a> {
     pub fn show(&mut self) -> io::Result<()> {
         let now = self.part().phase;
         let (before, code) = std::mem::replace(&mut self.shown, (now, self.code));
-        let again = before == now && code == self.code;
-        if again && (now != Phase::Off || self.code != Code::Checked) {
+        if before == now && code == self.code && !self.anew {
             return Ok(());
         }
-        // A new number in the midst of the time between windows: blocks that were given up, or all
-        // of them after light code, are tracked anew.
-        let tracks = before == now && self.code == Code::Checked;
+        // With a new number, blocks that were given up, or all of them after light code, are
+        // tracked anew.
+        let tracks = self.anew || before == now && self.code == Code::Checked;
         let opens = tracks || matches!(now, Phase::WarmUp | Phase::Whole);
         self.window += u32::from(opens);
         let header = &self.first.records()[0];

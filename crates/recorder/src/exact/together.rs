@@ -284,6 +284,7 @@ impl All {
                 (row.from, row.to) = (own(row.from), own(row.to));
                 row
             }));
+            self.events(place, (counts.late_events, Vec::new()), &mut all.late_events);
             self.events(place, (counts.events, counts.between.events), &mut all.events);
             let process = &mut self.processes[place];
             let mut own_samples = std::mem::take(&mut process.samples);

@@ -104,8 +104,9 @@ pub fn estimate(
     counts.events.iter_mut().for_each(|row| row.evidence = Evidence::Window);
     counts::sum_comm(&mut counts.comm);
     counts::sum_comm(&mut counts.late);
-    let known = estimates(counts, late_blocks, &groups, scale.as_ref().ok());
-    add_late(counts);
+    let late = Late::of(&groups, parts, samples, &windows, &work);
+    let known = estimates(counts, (late_blocks, &late), &groups, scale.as_ref().ok());
+    late.add(counts);
     let before = sums(&counts.comm);
     let unseen = factors.unseen(scale.as_ref().ok(), &known, &counts.comm);
     scale_rows(&mut counts.comm, &factors, &known);
@@ -295,32 +296,94 @@ impl Factors {
     }
 }
 
-/// Adds late events to the others: each stands for those of its group of blocks.
-fn add_late(counts: &mut Counts) {
-    let mut late = std::mem::take(&mut counts.late);
-    late.iter_mut().for_each(|row| row.count = row.count.saturating_mul(TRACKED_OF));
-    counts.comm.append(&mut late);
-    counts::sum_comm(&mut counts.comm);
+/// What late events stand for, which are counted before windows.
+struct Late {
+    /// Of all blocks in the counting part of the group's window, for one late event.
+    of_group: Vec<f64>,
 }
 
-/// How late events were counted, which were in so many tracked blocks.
-fn part_of_late(late: &[CommRow], blocks: u64) -> windows::Part {
+impl Late {
+    /// An event stands for those of its group of blocks, in as much work as the window counted.
+    /// Groups without time for late events are like the others.
+    fn of(
+        groups: &Groups,
+        parts: &[Part],
+        samples: &[Sample],
+        windows: &[Window],
+        work: &[BTreeMap<u32, (u64, u64)>],
+    ) -> Self {
+        let mut late = vec![0.0; groups.firsts.len()];
+        let is_late = |slice: u32| parts.get(slice as usize).map(|part| part.phase);
+        for sample in samples.iter().filter(|s| is_late(s.slice) == Some(Phase::Late)) {
+            late[groups.of(sample.slice) as usize] += sample.executed[0] as f64;
+        }
+        let counted = |group: usize| match windows[group].check() {
+            Ok(()) => work[group].values().map(|(_, counted)| *counted as f64).sum(),
+            Err(_) => 0.0,
+        };
+        let counted: Vec<f64> = (0..late.len()).map(counted).collect();
+        let in_period =
+            |group: usize| work[group].values().map(|(all, _)| *all as f64).sum::<f64>();
+        let of = |is_in: &dyn Fn(usize) -> bool| -> f64 {
+            (0..late.len()).filter(|group| is_in(*group)).map(in_period).sum()
+        };
+        let usable = |group: usize| counted[group] > 0.0;
+        let all = of(&usable) / of(&|group| usable(group) && late[group] > 0.0).max(1.0);
+        let weight = |(counted, late): (&f64, &f64)| match *late > 0.0 {
+            true => TRACKED_OF as f64 * all * counted / late,
+            false => 0.0,
+        };
+        Self { of_group: counted.iter().zip(&late).map(weight).collect() }
+    }
+
+    /// Adds late events to the others. What rounding leaves over goes to a cell's next row.
+    fn add(&self, counts: &mut Counts) {
+        let weight = |row: &CommRow| self.of_group[row.slice as usize];
+        let mut late = std::mem::take(&mut counts.late);
+        let (seen, all) = late.iter().fold((0.0, 0.0), |(seen, all), row| {
+            (seen + row.count as f64, all + row.count as f64 * weight(row))
+        });
+        // A cell that has any is not lost.
+        let mut left: BTreeMap<Cell, f64> = BTreeMap::new();
+        for row in &mut late {
+            let left = left.entry(cell_of(row)).or_insert(0.5);
+            let wanted = row.count as f64 * weight(row) + *left;
+            row.count = wanted.round() as u64;
+            *left = wanted - row.count as f64;
+        }
+        late.retain(|row| row.count > 0);
+        counts.comm.append(&mut late);
+        counts::sum_comm(&mut counts.comm);
+        let mean = all / f64::max(seen, 1.0);
+        let events = std::mem::take(&mut counts.late_events);
+        counts.events.extend(events.into_iter().map(|row| EventRow {
+            count: ((row.count as f64 * mean).round() as u64).max(1),
+            evidence: Evidence::Window,
+            ..row
+        }));
+        counts::sum_events(&mut counts.events);
+    }
+}
+
+/// How many late events a tracked block had that had any, of so many blocks.
+fn late_together(late: &[CommRow], blocks: u64) -> u64 {
     let events = late.iter().filter(|row| row.kind != CommKind::Invalidation);
-    let together = events.map(|row| row.count).sum::<u64>().div_ceil(blocks.max(1));
-    windows::Part::Lines { of: TRACKED_OF, together }
+    events.map(|row| row.count).sum::<u64>().div_ceil(blocks.max(1))
 }
 
 /// What the counts of each cell stand for.
 fn estimates(
     counts: &Counts,
-    late_blocks: u64,
+    (late_blocks, late): (u64, &Late),
     groups: &Groups,
     scale: Option<&Scale>,
 ) -> BTreeMap<Cell, Estimate> {
     let Some(scale) = scale else { return BTreeMap::new() };
-    let late = part_of_late(&counts.late, late_blocks);
+    let together = late_together(&counts.late, late_blocks);
+    let lines =
+        |row: &CommRow| windows::Part::Lines { of: late.of_group[row.slice as usize], together };
     let rows = counts.comm.iter().map(|row| (row, windows::Part::Whole));
-    let rows = rows.chain(counts.late.iter().map(|row| (row, late)));
+    let rows = rows.chain(counts.late.iter().map(|row| (row, lines(row))));
     let mut counted: BTreeMap<Cell, (Vec<Counted>, u64)> = BTreeMap::new();
     for (row, part) in rows {
         let (cells, exact) = counted.entry(cell_of(row)).or_default();

@@ -1,13 +1,14 @@
-//! Periods whose truth is known: 100 ns each, with a warm-up from 40 on and a counting part from 50
-//! to 60. Threads execute an instruction each nanosecond.
+//! Periods whose truth is known: 100 ns each, with late events counted from 20 on, a warm-up from
+//! 40 on and a counting part from 50 to 60. Threads execute an instruction each nanosecond.
 
 use super::*;
 use std::time::Duration;
 
 const PERIOD: u64 = 100;
-/// Slices of a period: off, warm-up, two halves of the counting part, off.
-const SLICES: [(u64, Phase); 5] = [
+/// Slices of a period: off, late events, warm-up, two halves of the counting part, off.
+const SLICES: [(u64, Phase); 6] = [
     (0, Phase::Off),
+    (20, Phase::Late),
     (40, Phase::WarmUp),
     (50, Phase::Counting),
     (55, Phase::Counting),
@@ -70,7 +71,7 @@ fn event(line: u64, to: u32, count: u64) -> EventRow {
 
 /// The two counting slices of a period.
 fn counting(whole: u32, period: u32) -> [u32; 2] {
-    [2, 3].map(|slice| whole + period * SLICES.len() as u32 + slice)
+    [3, 4].map(|slice| whole + period * SLICES.len() as u32 + slice)
 }
 
 fn estimated(run: &mut Run, comm: Vec<CommRow>, events: Vec<EventRow>) -> (Counts, Windowed) {
@@ -109,12 +110,12 @@ fn what_may_be_missing_is_told_for_what_windows_stand_for() {
 #[test]
 fn late_events_stand_for_all_blocks_and_are_less_sure_in_few_blocks() {
     let of = |blocks: u64| {
-        let late = (0..40).map(|period| row(counting(0, period)[0], 1, 20)).collect();
+        let late = (0..40).map(|period| row(counting(0, period)[0] - 2, 1, 20)).collect();
         let mut counts = Counts { late, ..Counts::default() };
         estimate_counts(&mut run(0, 40), &mut counts, blocks);
         assert!(counts.late.is_empty());
         let total: u64 = counts.comm.iter().map(|row| row.count).sum();
-        assert_eq!(total, 800 * TRACKED_OF * 10, "a tenth of the time, one block of 64");
+        assert_eq!(total, 800 * TRACKED_OF * 5, "a fifth of the time, one block of 64");
         counts.comm.iter().filter_map(|row| row.sampled).map(|sampled| sampled.hits).sum::<u64>()
     };
     assert!(of(800) >= 4 * of(8), "{} {}", of(800), of(8));
@@ -124,10 +125,10 @@ fn late_events_stand_for_all_blocks_and_are_less_sure_in_few_blocks() {
 fn a_group_is_a_period_or_a_slice_that_was_recorded_whole() {
     let run = run(2, 2);
     let groups = Groups::new(&run.parts);
-    assert_eq!(groups.firsts, [0, 1, 2, 7]);
+    assert_eq!(groups.firsts, [0, 1, 2, 8]);
     assert_eq!(groups.whole, [true, true, false, false]);
-    assert_eq!([0, 1, 2, 6, 7, 11, 99].map(|slice| groups.of(slice)), [0, 1, 2, 2, 3, 3, 3]);
-    assert_eq!([1, 2, 3].map(|group| groups.slices(group)), [1..2, 2..7, 7..12]);
+    assert_eq!([0, 1, 2, 7, 8, 13, 99].map(|slice| groups.of(slice)), [0, 1, 2, 2, 3, 3, 3]);
+    assert_eq!([1, 2, 3].map(|group| groups.slices(group)), [1..2, 2..8, 8..14]);
 }
 
 #[test]

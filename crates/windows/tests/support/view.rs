@@ -323,7 +323,10 @@ impl Tracked {
         tracked.lines = with_late.iter().filter(|with| **with).count();
         let all: u64 = tracked.late.iter().map(|late| late.count).sum();
         let together = all.div_ceil((tracked.lines as u64).max(1));
-        tracked.late.iter_mut().for_each(|late| late.part = Part::Lines { of, together });
+        tracked
+            .late
+            .iter_mut()
+            .for_each(|late| late.part = Part::Lines { of: of as f64, together });
         tracked
     }
 }

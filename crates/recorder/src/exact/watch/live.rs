@@ -117,8 +117,8 @@ pub struct Reader<'a> {
     /// Instructions of all processes while events were counted, and up to the last switch.
     counted: u64,
     instructions: u64,
-    /// By process and threads: events that have been read already.
-    known: HashMap<(u32, u32, u32), u64>,
+    /// By process and threads: events that have been read already, and late ones.
+    known: HashMap<(u32, u32, u32), [u64; 2]>,
     /// Work between windows that has been read already: instructions, ns.
     between: (u64, u64),
 }
@@ -228,6 +228,12 @@ impl<'a> Reader<'a> {
         (self.instructions, self.counted)
     }
 
+    /// How many events of all blocks in as much work as windows counted a late event stands for.
+    pub(super) fn late_weight(&self) -> f64 {
+        let late = self.switching.as_ref().map_or(0, |(_, switching)| switching.late_work());
+        if late > 0 { TRACKED_OF as f64 * self.counted as f64 / late as f64 } else { 0.0 }
+    }
+
     /// The time that the program would have taken alone, as a part of the time that it took, if
     /// that can be told.
     pub(super) fn alone(&self) -> Option<f64> {
@@ -260,23 +266,25 @@ impl<'a> Reader<'a> {
     }
 
     fn read_events(&mut self, segment: u32, reading: &mut Reading) -> Result<(), RecorderError> {
+        let weight = self.late_weight();
         let Some(shared) = &self.processes[segment as usize].shared else { return Ok(()) };
         let threads = (shared.header().threads.load(Acquire) as usize).min(MAX_THREADS);
         let areas = shared.areas.records();
         let counts = Counts::read_windows(&self.session.of_segment(segment), threads)?;
-        let mut sums: HashMap<(u32, u32), u64> = HashMap::new();
+        let mut sums: HashMap<(u32, u32), [u64; 2]> = HashMap::new();
         let of = |kind| matches!(kind, CommKind::Raw | CommKind::Waw);
-        for (rows, weight) in [(&counts.comm, 1), (&counts.late, TRACKED_OF)] {
+        for (which, rows) in [&counts.comm, &counts.late].into_iter().enumerate() {
             for row in rows.iter().filter(|row| of(row.kind)) {
-                let sum = sums.entry((row.from.0, row.to.0)).or_default();
-                *sum = sum.saturating_add(row.count.saturating_mul(weight));
+                let sum = &mut sums.entry((row.from.0, row.to.0)).or_default()[which];
+                *sum = sum.saturating_add(row.count);
             }
         }
         let mut new: Vec<_> = sums.into_iter().collect();
         new.sort_unstable();
         for ((from, to), sum) in new {
             let known = self.known.entry((segment, from, to)).or_default();
-            let count = sum.saturating_sub(*known);
+            let [near, late] = [0, 1].map(|which| sum[which].saturating_sub(known[which]));
+            let count = near + (late as f64 * weight).round() as u64;
             // Less than before: another program is executed, which counts anew.
             *known = sum;
             let tid = |thread: u32| areas[thread as usize].page.tid.load(Relaxed);

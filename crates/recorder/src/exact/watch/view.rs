@@ -33,7 +33,6 @@ use symbols::Resolver;
 use types::{CommKind, Evidence};
 use windows::Dial;
 use wire::session::{MAX_THREADS, life};
-use wire::windows::TRACKED_OF;
 
 /// Making windows takes at most this part of a processor.
 const SHARE: u32 = 20;
@@ -77,6 +76,8 @@ pub fn launch(
 #[derive(Default)]
 struct Known {
     comm: Vec<CommRow>,
+    /// Late events.
+    late: Vec<CommRow>,
     events: Vec<EventRow>,
     instructions: u64,
     /// It had ended at the last look.
@@ -205,26 +206,27 @@ impl<'a> View<'a> {
         let ended = process.shared.is_none();
         let session = self.reader.session().of_segment(number as u32);
         let threads = session.header()?.records()[0].threads.load(Acquire) as usize;
-        let Counts { mut comm, late, events, .. } =
+        let Counts { mut comm, mut late, events, .. } =
             Counts::read_windows(&session, threads.min(MAX_THREADS))?;
-        comm.iter_mut().for_each(|row| row.sampled = hits(row.count));
-        comm.extend(late.into_iter().map(|row| CommRow {
-            count: row.count.saturating_mul(TRACKED_OF),
-            sampled: hits(row.count),
-            ..row
-        }));
-        comm.sort_by_key(CommRow::key);
+        comm.iter_mut().chain(&mut late).for_each(|row| row.sampled = hits(row.count));
         let instructions = process.last.iter().map(|look| look.executed[0]).sum();
-        let now = Known { comm, events, instructions, ended };
+        let weight = self.reader.late_weight();
+        let now = Known { comm, late, events, instructions, ended };
         let before = std::mem::replace(&mut self.known[number], now);
         let now = &self.known[number];
-        Ok(New {
-            comm: since(&now.comm, &before.comm, CommRow::key, |row, before| {
+        let new = |now: &[CommRow], before: &[CommRow]| {
+            since(now, before, CommRow::key, |row, before| {
                 row.count = less(row.count, before.count);
-                let [now, before] = [&*row, before].map(|row| row.sampled.map_or(0, |s| s.hits));
-                row.sampled = hits(less(now, before));
+                row.sampled = hits(row.count);
                 row.count > 0
-            }),
+            })
+        };
+        let (mut comm, mut late) = (new(&now.comm, &before.comm), new(&now.late, &before.late));
+        late.iter_mut().for_each(|row| row.count = (row.count as f64 * weight).round() as u64);
+        comm.append(&mut late);
+        comm.sort_by_key(CommRow::key);
+        Ok(New {
+            comm,
             events: since(&now.events, &before.events, EventRow::key, |row, before| {
                 row.count = less(row.count, before.count);
                 row.hits = less(row.hits, before.hits);

@@ -1,0 +1,92 @@
+//! The parts of the time between windows, and when late events count in it.
+//!
+//! Neighbour: `switching` goes from one part to the next.
+
+use super::Code;
+use windows::Spent;
+
+/// How often late events are counted before a window, and how long such a stretch is at least, ns:
+/// each empties the passing maps, which takes threads a millisecond to fill again if they stream.
+const MAX_STRETCHES: u64 = 16;
+pub const MIN_STRETCH_NS: u64 = 500_000;
+
+/// A part of a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stretch {
+    /// Until when, ns.
+    pub until_ns: u64,
+    /// Which code is run.
+    pub code: Code,
+    /// What it is to tracked blocks.
+    pub to_tracked: ToTracked,
+}
+
+/// What a part of the time between windows is to tracked blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ToTracked {
+    /// As before.
+    Same,
+    /// What was written before it is late, and those that were given up are tracked again.
+    Anew,
+    /// Late events count.
+    Counts,
+}
+
+impl Stretch {
+    pub fn new(until_ns: u64, code: Code) -> Self {
+        Self { until_ns, code, to_tracked: ToTracked::Same }
+    }
+}
+
+/// The time between windows in which blocks are tracked, the first part last. At the end, late
+/// events are counted in the second halves of stretches that are each as long as a window in the
+/// program's own time: an event is late if its last write came before its stretch, and else a
+/// window would see it. At least the first half of the time lies before these.
+pub fn tracked_parts(now_ns: u64, until_ns: u64, [anew, counts]: [u64; 2]) -> Vec<Stretch> {
+    let length = until_ns.saturating_sub(now_ns);
+    if length == 0 {
+        return Vec::new();
+    }
+    let whole = (anew + counts).max(2);
+    let stretches = (length / 2 / whole).min(MAX_STRETCHES);
+    let part = |before, to_tracked| Stretch {
+        to_tracked,
+        ..Stretch::new(until_ns - before, Code::Checked)
+    };
+    let each = |nth| {
+        let before = nth * whole;
+        [part(before, ToTracked::Counts), part(before + counts, ToTracked::Anew)]
+    };
+    let first = part(stretches * whole, ToTracked::Same);
+    (0..stretches).flat_map(each).chain([first]).collect()
+}
+
+/// Kinds of time whose rates of work are compared: the two parts of a window, and the two of a
+/// stretch.
+pub const ANEW: usize = 2;
+
+/// How much work a kind of time has seen lately.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rate {
+    work: f64,
+    wall_ns: f64,
+}
+
+impl Rate {
+    pub fn add(&mut self, slice: &Spent) {
+        self.work += slice.work as f64;
+        self.wall_ns += slice.wall as f64;
+    }
+
+    /// What comes next weighs as much as all before.
+    pub fn age(&mut self) {
+        self.work /= 2.0;
+        self.wall_ns /= 2.0;
+    }
+
+    /// How many times as much work in equal time as in another kind.
+    pub fn over(&self, other: &Self) -> Option<f64> {
+        let rates = self.work * other.wall_ns / (other.work * self.wall_ns);
+        rates.is_normal().then_some(rates)
+    }
+}
