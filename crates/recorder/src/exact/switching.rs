@@ -72,6 +72,8 @@ pub struct Part {
     /// Number of the period; that of the part that is recorded whole at the start is 0.
     pub period: u32,
     pub phase: Phase,
+    /// Whether code with checks was run, so that tracked blocks were observed.
+    pub checked: bool,
 }
 
 /// When threads are asked to leave light code for the program's own: each time it takes them a
@@ -135,6 +137,9 @@ pub struct Switched {
     /// Wall-clock time in which threads could run natively, ns.
     pub native_ns: u64,
 }
+
+/// Before there is any.
+const FIRST_PART: Part = Part { period: 0, phase: Phase::Off, checked: true };
 
 fn first_phase(dial: Dial) -> Phase {
     match dial {
@@ -204,9 +209,10 @@ pub struct Switching<'a> {
     /// last writer is not known, in both.
     halves: Vec<(u64, u64)>,
     both: [u64; 2],
-    /// Transfers that late ones stand for since the last window, and the work meanwhile.
+    /// Transfers that late ones stand for since the last window was judged, and the work while they
+    /// were counted.
     late: (u64, u64),
-    /// All work while late events were counted.
+    /// All such work.
     late_work: u64,
     /// By kind of time.
     rates: [Rate; 4],
@@ -223,7 +229,7 @@ impl<'a> Switching<'a> {
     ) -> Result<Self, windows::Trouble> {
         let scheduler = Scheduler::new(dial, Assumed::default(), SEED)?;
         let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
-        let part = Part { period: 0, phase: first_phase(dial) };
+        let part = Part { period: 0, phase: first_phase(dial), checked: true };
         Ok(Self {
             memory,
             first,
@@ -320,7 +326,7 @@ impl<'a> Switching<'a> {
     }
 
     fn part(&self) -> Part {
-        self.switched.parts.last().copied().unwrap_or(Part { period: 0, phase: Phase::Off })
+        self.switched.parts.last().copied().unwrap_or(FIRST_PART)
     }
 
     /// It is time: `done` is what was done up to `now_ns`. The slice that runs is over when this
@@ -330,7 +336,7 @@ impl<'a> Switching<'a> {
         let mut part = self.part();
         while let Some(next) = self.further.pop() {
             if now_ns < next.until_ns {
-                part.phase = self.run(next, part.phase, now_ns);
+                let part = self.run(next, part, now_ns);
                 self.switched.parts.push(part);
                 return;
             }
@@ -347,15 +353,16 @@ impl<'a> Switching<'a> {
         };
         let Ok(step) = step else {
             // Only where time went back: nothing is observed until it is right again.
-            let phase = self.run(Stretch::new(now_ns, Code::Checked), Phase::Off, now_ns);
-            self.switched.parts.push(Part { phase, ..part });
+            let off = Part { phase: Phase::Off, ..part };
+            let off = self.run(Stretch::new(now_ns, Code::Checked), off, now_ns);
+            self.switched.parts.push(off);
             return;
         };
         part.period += u32::from(step.period);
         part.phase = step.phase;
         self.further = self.parts_of(&step, now_ns, self.stretch(lengths));
         if let Some(first) = self.further.pop() {
-            part.phase = self.run(first, part.phase, now_ns);
+            part = self.run(first, part, now_ns);
         }
         self.switched.warm_up_ns = lengths.warm_up;
         self.switched.parts.push(part);
@@ -374,17 +381,18 @@ impl<'a> Switching<'a> {
         })
     }
 
-    /// Begins a part of a step, which belongs to this phase; returns the part's own.
-    fn run(&mut self, part: Stretch, phase: Phase, now_ns: u64) -> Phase {
-        (self.until_ns, self.code) = (part.until_ns, part.code);
-        let native = part.code == Code::Native;
+    /// Begins a stretch of this part; returns what the stretch is.
+    fn run(&mut self, stretch: Stretch, part: Part, now_ns: u64) -> Part {
+        (self.until_ns, self.code) = (stretch.until_ns, stretch.code);
+        let native = stretch.code == Code::Native;
         self.asking = if native { Asking::begin(now_ns) } else { Asking::NEVER };
-        self.anew = part.to_tracked == ToTracked::Anew;
-        match phase {
-            Phase::Off | Phase::Late if part.to_tracked == ToTracked::Counts => Phase::Late,
+        self.anew = stretch.to_tracked == ToTracked::Anew;
+        let phase = match part.phase {
+            Phase::Off | Phase::Late if stretch.to_tracked == ToTracked::Counts => Phase::Late,
             Phase::Late => Phase::Off,
             other => other,
-        }
+        };
+        Part { phase, checked: stretch.code == Code::Checked, ..part }
     }
 
     /// The parts of a step, the first one last.
@@ -463,10 +471,11 @@ impl<'a> Switching<'a> {
         }
         if part.phase == Phase::Counting {
             self.halves.push((done.events.saturating_sub(before.events), work));
-            self.both[0] += done.transfers.saturating_sub(before.transfers);
+            let near = |done: &Done| done.transfers.saturating_sub(done.far);
+            self.both[0] += near(&done).saturating_sub(near(&before));
             self.both[1] += done.unknown.saturating_sub(before.unknown);
         }
-        if part.phase == Phase::Late {
+        if matches!(part.phase, Phase::Counting | Phase::Late) {
             self.late.0 += done.far.saturating_sub(before.far);
             self.late.1 += work;
             self.late_work += work;
@@ -478,7 +487,7 @@ impl<'a> Switching<'a> {
         let [near, unwritten] = std::mem::take(&mut self.both);
         let halves = std::mem::take(&mut self.halves);
         let (late, late_work) = std::mem::take(&mut self.late);
-        // As many as there were before the window for the work in it.
+        // As many for the work in the window as there were in it and before it for the work there.
         let work: u64 = halves.iter().map(|(_, work)| work).sum();
         let far = (late as f64 * work as f64 / late_work.max(1) as f64) as u64;
         let transfers = near + far;

@@ -296,15 +296,16 @@ impl Factors {
     }
 }
 
-/// What late events stand for, which are counted before windows.
+/// What late events stand for, which are counted in windows and in stretches before them.
 struct Late {
     /// Of all blocks in the counting part of the group's window, for one late event.
     of_group: Vec<f64>,
 }
 
 impl Late {
-    /// An event stands for those of its group of blocks, in as much work as the window counted.
-    /// Groups without time for late events are like the others.
+    /// An event stands for those of its group of blocks, in as much work as the window counted. Where
+    /// tracked blocks had been forgotten right before the window, nothing could be late: such
+    /// groups are like the others.
     fn of(
         groups: &Groups,
         parts: &[Part],
@@ -312,28 +313,29 @@ impl Late {
         windows: &[Window],
         work: &[BTreeMap<u32, (u64, u64)>],
     ) -> Self {
-        let mut late = vec![0.0; groups.firsts.len()];
-        let is_late = |slice: u32| parts.get(slice as usize).map(|part| part.phase);
-        for sample in samples.iter().filter(|s| is_late(s.slice) == Some(Phase::Late)) {
-            late[groups.of(sample.slice) as usize] += sample.executed[0] as f64;
+        let sum = |group: usize, of: fn(&(u64, u64)) -> u64| -> f64 {
+            work[group].values().map(|both| of(both) as f64).sum()
+        };
+        let mut before = vec![0.0; groups.firsts.len()];
+        let phase = |slice: u32| parts.get(slice as usize).map(|part| part.phase);
+        for sample in samples.iter().filter(|s| phase(s.slice) == Some(Phase::Late)) {
+            before[groups.of(sample.slice) as usize] += sample.executed[0] as f64;
         }
-        let counted = |group: usize| match windows[group].check() {
-            Ok(()) => work[group].values().map(|(_, counted)| *counted as f64).sum(),
-            Err(_) => 0.0,
+        let tracked = |group: usize| groups.slices(group).all(|slice| parts[slice].checked);
+        let usable = |group: usize| windows[group].check().is_ok();
+        let of = |group: usize| usable(group) && (before[group] > 0.0 || tracked(group));
+        let in_all = |is_in: &dyn Fn(usize) -> bool| -> f64 {
+            (0..before.len()).filter(|g| is_in(*g)).map(|g| sum(g, |both| both.0)).sum()
         };
-        let counted: Vec<f64> = (0..late.len()).map(counted).collect();
-        let in_period =
-            |group: usize| work[group].values().map(|(all, _)| *all as f64).sum::<f64>();
-        let of = |is_in: &dyn Fn(usize) -> bool| -> f64 {
-            (0..late.len()).filter(|group| is_in(*group)).map(in_period).sum()
-        };
-        let usable = |group: usize| counted[group] > 0.0;
-        let all = of(&usable) / of(&|group| usable(group) && late[group] > 0.0).max(1.0);
-        let weight = |(counted, late): (&f64, &f64)| match *late > 0.0 {
-            true => TRACKED_OF as f64 * all * counted / late,
+        let all = in_all(&usable) / in_all(&of).max(1.0);
+        let weight = |group: usize| match of(group) {
+            true => {
+                let counted = sum(group, |both| both.1);
+                TRACKED_OF as f64 * all * counted / (counted + before[group]).max(1.0)
+            }
             false => 0.0,
         };
-        Self { of_group: counted.iter().zip(&late).map(weight).collect() }
+        Self { of_group: (0..before.len()).map(weight).collect() }
     }
 
     /// Adds late events to the others. What rounding leaves over goes to a cell's next row.

@@ -27,12 +27,12 @@ fn run(whole: u32, periods: u32) -> Run {
     let mut timeline = Timeline::new(0, Duration::ZERO);
     let (mut parts, mut starts) = (Vec::new(), Vec::new());
     for slice in 0..whole {
-        parts.push(Part { period: 0, phase: Phase::Whole });
+        parts.push(Part { period: 0, phase: Phase::Whole, checked: true });
         starts.push(u64::from(slice) * PERIOD);
     }
     for period in 0..periods {
         for (offset, phase) in SLICES {
-            parts.push(Part { period: 1 + period, phase });
+            parts.push(Part { period: 1 + period, phase, checked: true });
             starts.push(u64::from(whole + period) * PERIOD + offset);
         }
     }
@@ -115,7 +115,9 @@ fn late_events_stand_for_all_blocks_and_are_less_sure_in_few_blocks() {
         estimate_counts(&mut run(0, 40), &mut counts, blocks);
         assert!(counts.late.is_empty());
         let total: u64 = counts.comm.iter().map(|row| row.count).sum();
-        assert_eq!(total, 800 * TRACKED_OF * 5, "a fifth of the time, one block of 64");
+        let wanted = (800 * TRACKED_OF * 10 / 3) as f64;
+        let ratio = total as f64 / wanted;
+        assert!((0.99..1.01).contains(&ratio), "{ratio}: 30 % of the time, one block of 64");
         counts.comm.iter().filter_map(|row| row.sampled).map(|sampled| sampled.hits).sum::<u64>()
     };
     assert!(of(800) >= 4 * of(8), "{} {}", of(800), of(8));

@@ -228,7 +228,7 @@ impl<'a> Reader<'a> {
         (self.instructions, self.counted)
     }
 
-    /// How many events of all blocks in as much work as windows counted a late event stands for.
+    /// How many events of all blocks a late event stands for, in as much work as windows counted.
     pub(super) fn late_weight(&self) -> f64 {
         let late = self.switching.as_ref().map_or(0, |(_, switching)| switching.late_work());
         if late > 0 { TRACKED_OF as f64 * self.counted as f64 / late as f64 } else { 0.0 }
