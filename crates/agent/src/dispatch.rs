@@ -291,10 +291,13 @@ impl Runtime {
         self.engines().any(|e| e.is_delivering(address))
     }
 
-    /// Turns the registers of a thread stopped in a code cache into the program's own.
+    /// Turns the registers of a thread stopped in a code cache into the program's own. One that is
+    /// delivering a signal is in one engine's code, and maybe on its way to the other's.
     pub fn recover(&self, registers: &mut Registers, slot: &dyn Fn(i32) -> u64) {
-        if let Some(engine) = self.engines().find(|e| e.contains(registers.pc)) {
-            engine.recover(registers, slot);
+        for engine in [&self.engine, &self.light, &self.engine].into_iter().flatten() {
+            if engine.contains(registers.pc) {
+                engine.recover(registers, slot);
+            }
         }
     }
 

@@ -303,8 +303,8 @@ struct Late {
 }
 
 impl Late {
-    /// An event stands for those of its group of blocks, in as much work as the window counted. Where
-    /// tracked blocks had been forgotten right before the window, nothing could be late: such
+    /// An event stands for those of its group of blocks, in as much work as the window counted.
+    /// Where tracked blocks had been forgotten right before the window, nothing could be late: such
     /// groups are like the others.
     fn of(
         groups: &Groups,
