@@ -75,7 +75,9 @@ static inline struct slot *slot_of(const struct thread *t, unsigned kind, u64 ot
 }
 
 // Whether an event counts now: in windows all do, and between them late ones.
-static inline int counts_event(const struct thread *t, int late) { return t->counts && (t->observes || late); }
+static inline int counts_event(const struct thread *t, int late) {
+    return t->counts && (t->observes || late);
+}
 
 static void count_cell(struct thread *t, unsigned kind, u64 other) {
     if (!counts_event(t, kind & LATE))
