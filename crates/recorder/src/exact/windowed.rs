@@ -143,11 +143,11 @@ fn missed(switched: &Switched, groups: &Groups, scale: Option<&Scale>) -> f64 {
     windows::missed(scale, &seen, TRACKED_OF)
 }
 
-/// Part of the events that were not counted while everything was recorded.
+/// Part of the events that were not counted while everything was recorded; at least one.
 fn estimated(rows: &[CommRow], groups: &Groups) -> f64 {
     let sum = |rows: &mut dyn Iterator<Item = &CommRow>| rows.map(|row| row.count).sum::<u64>();
     let of_windows = sum(&mut rows.iter().filter(|row| !groups.whole[row.slice as usize]));
-    of_windows as f64 / sum(&mut rows.iter()).max(1) as f64
+    of_windows.max(1) as f64 / sum(&mut rows.iter()).max(1) as f64
 }
 
 /// What each thread executed in each group: in all, and where it was counted.
@@ -321,7 +321,10 @@ impl Late {
         for sample in samples.iter().filter(|s| phase(s.slice) == Some(Phase::Late)) {
             before[groups.of(sample.slice) as usize] += sample.executed[0] as f64;
         }
-        let tracked = |group: usize| groups.slices(group).all(|slice| parts[slice].checked);
+        let tracked = |group: usize| {
+            let opens = groups.slices(group).find(|slice| parts[*slice].phase == Phase::WarmUp);
+            opens.is_none_or(|slice| slice == 0 || parts[slice - 1].checked)
+        };
         let usable = |group: usize| windows[group].check().is_ok();
         let of = |group: usize| usable(group) && (before[group] > 0.0 || tracked(group));
         let in_all = |is_in: &dyn Fn(usize) -> bool| -> f64 {
