@@ -74,8 +74,8 @@ const MAX_COUNTING: f64 = 0.98;
 /// times as long between windows; a kernel for which checks told 3.6 took 1.5.
 const MAX_CHECKING: f64 = 0.6;
 
-/// The least part of the time that checks tell which they take: those of the same kernel, which are
-/// executed beside its other instructions, took a fifth of it.
+/// Checks take at least this part of the time that their number tells, as processors execute them
+/// beside other instructions: for the same kernel, 0.5 times its own time instead of 2.6 times.
 const LEAST_OF_CHECKS: f64 = 0.2;
 
 /// Times longer than without recording, before it is measured; at least 1.

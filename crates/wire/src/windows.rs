@@ -29,8 +29,8 @@ pub mod phase {
     pub const COUNT: u32 = 2;
     /// Between two windows, and nothing is checked: not even tracked blocks are observed.
     pub const LIGHT: u32 = 3;
-    /// As [`OFF`], but late events of tracked blocks are counted: those of which the last write
-    /// came before the phase before this one, which has the same number.
+    /// As [`OFF`], but late events of tracked blocks are counted: the last write came before the
+    /// number in the word was last raised.
     pub const LATE: u32 = 4;
 
     /// The word for a phase of a window. Numbers of windows begin anew after 2^29.

@@ -2,9 +2,9 @@
 // known however long ago they wrote. Of each group of TRACKED_OF neighbouring blocks one is
 // tracked.
 //
-// An event of a tracked block is *late* if the last write came before the present stretch of the
-// time between windows, in which the program does as much as in a window. Windows do not see such
-// events, so each late one stands for those of its whole group.
+// An event of a tracked block is *late* if the last write came before the window, or before the
+// present stretch of the time between windows: each has a number. Of other blocks such events are
+// not seen, so each late one stands for those of its whole group.
 //
 // What takes most time is no news: hot lines, whose gaps are short. A block that slow paths come to
 // too often between two windows is given up until the next one, and then nothing is known about it.

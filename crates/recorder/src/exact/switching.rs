@@ -4,12 +4,12 @@
 //! A phase begins with a time slice of its own, so that all that is counted is known by phase; a
 //! counting part has two, by which the length of the next window is judged. The time before a
 //! window begins with code without checks. Then tracked blocks are observed; in the second half of
-//! that, late events are counted. Neighbours: `watch` asks at each turn
-//! and looks at threads, [`windowed`](crate::windowed) makes estimates of the counts.
+//! that, late events are counted. Neighbours: `watch` asks at each turn and looks at threads,
+//! [`windowed`](crate::windowed) makes estimates of the counts.
 
 mod stretches;
 
-use self::stretches::{ANEW, MIN_STRETCH_NS, Rate, Stretch, ToTracked, tracked_parts};
+use self::stretches::{ANEW, MIN_STRETCH_NS, Rate, Stretch, Tracking, tracked_parts};
 use crate::clock::cpu_time;
 use crate::memory::{Mapping, SharedMemory};
 use std::arch::asm;
@@ -386,9 +386,9 @@ impl<'a> Switching<'a> {
         (self.until_ns, self.code) = (stretch.until_ns, stretch.code);
         let native = stretch.code == Code::Native;
         self.asking = if native { Asking::begin(now_ns) } else { Asking::NEVER };
-        self.anew = stretch.to_tracked == ToTracked::Anew;
+        self.anew = stretch.tracking == Tracking::BeginsStretch;
         let phase = match part.phase {
-            Phase::Off | Phase::Late if stretch.to_tracked == ToTracked::Counts => Phase::Late,
+            Phase::Off | Phase::Late if stretch.tracking == Tracking::CountsLate => Phase::Late,
             Phase::Late => Phase::Off,
             other => other,
         };

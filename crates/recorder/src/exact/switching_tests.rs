@@ -71,12 +71,12 @@ fn each_period_has_one_window_whose_counting_part_has_two_halves() {
 fn late_events_count_in_the_second_halves_of_stretches() {
     let (anew, counts) = (3, 2);
     let parts = tracked_parts(100, 130, [anew, counts]);
-    let of = |part: &Stretch| (part.until_ns, part.to_tracked);
+    let of = |part: &Stretch| (part.until_ns, part.tracking);
     let parts: Vec<_> = parts.iter().rev().map(of).collect();
-    let (again, late) = (ToTracked::Anew, ToTracked::Counts);
+    let (again, late) = (Tracking::BeginsStretch, Tracking::CountsLate);
     let stretches =
         [(118, again), (120, late), (123, again), (125, late), (128, again), (130, late)];
-    assert_eq!(parts[0], (115, ToTracked::Same));
+    assert_eq!(parts[0], (115, Tracking::GoesOn));
     assert_eq!(parts[1..], stretches);
     assert_eq!(tracked_parts(100, 109, [anew, counts]).len(), 1, "no room");
     assert!(tracked_parts(100, 100, [anew, counts]).is_empty());

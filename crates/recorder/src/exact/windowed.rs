@@ -105,6 +105,7 @@ pub fn estimate(
     counts::sum_comm(&mut counts.comm);
     counts::sum_comm(&mut counts.late);
     let late = Late::of(&groups, parts, samples, &windows, &work);
+    counts.late.retain(|row| late.of_group[row.slice as usize] > 0.0);
     let known = estimates(counts, (late_blocks, &late), &groups, scale.as_ref().ok());
     late.add(counts);
     let before = sums(&counts.comm);
@@ -326,12 +327,12 @@ impl Late {
             opens.is_none_or(|slice| slice == 0 || parts[slice - 1].checked)
         };
         let usable = |group: usize| windows[group].check().is_ok();
-        let of = |group: usize| usable(group) && (before[group] > 0.0 || tracked(group));
+        let tells = |group: usize| usable(group) && (before[group] > 0.0 || tracked(group));
         let in_all = |is_in: &dyn Fn(usize) -> bool| -> f64 {
             (0..before.len()).filter(|g| is_in(*g)).map(|g| sum(g, |both| both.0)).sum()
         };
-        let all = in_all(&usable) / in_all(&of).max(1.0);
-        let weight = |group: usize| match of(group) {
+        let all = in_all(&usable) / in_all(&tells).max(1.0);
+        let weight = |group: usize| match tells(group) {
             true => {
                 let counted = sum(group, |both| both.1);
                 TRACKED_OF as f64 * all * counted / (counted + before[group]).max(1.0)
@@ -370,7 +371,7 @@ impl Late {
     }
 }
 
-/// How many late events a tracked block had that had any, of so many blocks.
+/// The mean number of late events of a tracked block, over the `blocks` that had any.
 fn late_together(late: &[CommRow], blocks: u64) -> u64 {
     let events = late.iter().filter(|row| row.kind != CommKind::Invalidation);
     events.map(|row| row.count).sum::<u64>().div_ceil(blocks.max(1))

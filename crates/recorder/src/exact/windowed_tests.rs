@@ -123,6 +123,21 @@ fn late_events_stand_for_all_blocks_and_are_less_sure_in_few_blocks() {
     assert!(of(800) >= 4 * of(8), "{} {}", of(800), of(8));
 }
 
+/// Tracked blocks were forgotten right before each window, and no stretch came after that.
+#[test]
+fn late_events_without_tracked_time_before_them_tell_nothing() {
+    let mut run = run(0, 40);
+    for part in &mut run.parts {
+        if matches!(part.phase, Phase::Off | Phase::Late) {
+            (part.phase, part.checked) = (Phase::Off, false);
+        }
+    }
+    let late = (0..40).map(|period| row(counting(0, period)[0], 1, 20)).collect();
+    let mut counts = Counts { late, ..Counts::default() };
+    estimate_counts(&mut run, &mut counts, 800);
+    assert_eq!((counts.comm, counts.late), (vec![], vec![]));
+}
+
 #[test]
 fn a_group_is_a_period_or_a_slice_that_was_recorded_whole() {
     let run = run(2, 2);

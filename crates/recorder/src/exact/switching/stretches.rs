@@ -17,24 +17,25 @@ pub struct Stretch {
     pub until_ns: u64,
     /// Which code is run.
     pub code: Code,
-    /// What it is to tracked blocks.
-    pub to_tracked: ToTracked,
+    /// What happens to tracked blocks.
+    pub tracking: Tracking,
 }
 
-/// What a part of the time between windows is to tracked blocks.
+/// What happens to tracked blocks in a part of the time between windows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ToTracked {
-    /// As before.
-    Same,
-    /// What was written before it is late, and those that were given up are tracked again.
-    Anew,
-    /// Late events count.
-    Counts,
+pub enum Tracking {
+    /// They are observed if the code has checks.
+    GoesOn,
+    /// The same, and a stretch begins: what was written before it is late from now on. Blocks that
+    /// were given up are tracked again.
+    BeginsStretch,
+    /// The same, and late events count.
+    CountsLate,
 }
 
 impl Stretch {
     pub fn new(until_ns: u64, code: Code) -> Self {
-        Self { until_ns, code, to_tracked: ToTracked::Same }
+        Self { until_ns, code, tracking: Tracking::GoesOn }
     }
 }
 
@@ -49,15 +50,13 @@ pub fn tracked_parts(now_ns: u64, until_ns: u64, [anew, counts]: [u64; 2]) -> Ve
     }
     let whole = (anew + counts).max(2);
     let stretches = (length / 2 / whole).min(MAX_STRETCHES);
-    let part = |before, to_tracked| Stretch {
-        to_tracked,
-        ..Stretch::new(until_ns - before, Code::Checked)
-    };
+    let part =
+        |before, tracking| Stretch { tracking, ..Stretch::new(until_ns - before, Code::Checked) };
     let each = |nth| {
         let before = nth * whole;
-        [part(before, ToTracked::Counts), part(before + counts, ToTracked::Anew)]
+        [part(before, Tracking::CountsLate), part(before + counts, Tracking::BeginsStretch)]
     };
-    let first = part(stretches * whole, ToTracked::Same);
+    let first = part(stretches * whole, Tracking::GoesOn);
     (0..stretches).flat_map(each).chain([first]).collect()
 }
 
