@@ -16,8 +16,8 @@ struct meeting {
 };
 
 // An event with the last writer of the block, about bytes `start` to `end` of it. `kind` is RAW or
-// WAW; with sharing told apart, true and false follow it. A late one stands for blocks of other
-// addresses, too, so it has no line.
+// WAW; with sharing told apart, true and false follow it. A late one stands for other blocks, too:
+// the recorder gives the line its own part.
 static inline void count_with_writer(struct thread *t, unsigned kind, u64 writer, u64 start, u64 end,
                                      u32 site, const struct meeting *m, int late) {
     if (!counts_event(t, late))
@@ -37,10 +37,6 @@ static inline void count_with_writer(struct thread *t, unsigned kind, u64 writer
     count_for_path(t, site);
     struct key key = {start & ~(LINE - 1), (u64)m->site << OTHER_SITE_SHIFT | site,
                       (u64)group_at(start) << OBJECT_SHIFT | (u64)kind << KIND_SHIFT | writer};
-    if (late) {
-        count_without_line(t, key);
-        return;
-    }
     count_event(t, key, bytes_in_line(start, end), m->bytes);
     note_event_on(t, key.line);
 }

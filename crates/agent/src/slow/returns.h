@@ -110,7 +110,7 @@ static inline void note_return(struct thread *t, u64 address) {
 
 COLD static void await_return(struct thread *t, u64 line) {
     t->to_await--;
-    if (tt_block_shift != LINE_SHIFT || is_tracked(line))
+    if (tt_block_shift != LINE_SHIFT || !t->observes)
         return;
     for (u32 k = 0; k < MAX_AWAITED; k++)
         if (t->awaited[k].line == line)

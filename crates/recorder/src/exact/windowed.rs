@@ -362,13 +362,22 @@ impl Late {
         counts::sum_comm(&mut counts.comm);
         let mean = all / f64::max(seen, 1.0);
         let events = std::mem::take(&mut counts.late_events);
-        counts.events.extend(events.into_iter().map(|row| EventRow {
-            count: ((row.count as f64 * mean).round() as u64).max(1),
-            evidence: Evidence::Window,
-            ..row
-        }));
+        counts.events.extend(events.into_iter().flat_map(|row| of_all_lines(row, mean)));
         counts::sum_events(&mut counts.events);
     }
+}
+
+/// What late events of a line stand for, `weight` each: those of the line itself, and those of the
+/// other lines of its group, which are not known. One of them is the evidence for these.
+fn of_all_lines(row: EventRow, weight: f64) -> impl Iterator<Item = EventRow> {
+    let all = ((row.count as f64 * weight).round() as u64).max(1);
+    let row = EventRow { count: all, evidence: Evidence::Window, ..row };
+    let is_split = row.line != 0 && row.hits > 1 && all > TRACKED_OF;
+    let own = if is_split { all / TRACKED_OF } else { 0 };
+    let rest = EventRow { line: 0, count: all - own, from_bytes: 0, to_bytes: 0, ..row };
+    let rest = if is_split { EventRow { hits: 1, ..rest } } else { rest };
+    let own = EventRow { count: own, hits: row.hits.saturating_sub(1), ..row };
+    [own, rest].into_iter().filter(|row| row.count > 0)
 }
 
 /// The mean number of late events of a tracked block, over the `blocks` that had any.

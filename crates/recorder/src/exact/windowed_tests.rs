@@ -123,6 +123,22 @@ fn late_events_stand_for_all_blocks_and_are_less_sure_in_few_blocks() {
     assert!(of(800) >= 4 * of(8), "{} {}", of(800), of(8));
 }
 
+#[test]
+fn late_events_of_a_line_are_its_own_and_those_of_lines_that_are_not_known() {
+    let late = |slice| row(slice, 1, 20);
+    let mut counts = Counts {
+        late: (0..40).map(|period| late(counting(0, period)[0] - 2)).collect(),
+        late_events: vec![EventRow { hits: 800, ..event(0x1000, 1, 800) }],
+        ..Counts::default()
+    };
+    estimate_counts(&mut run(0, 40), &mut counts, 800);
+    let of = |line| counts.events.iter().find(|row| row.line == line).unwrap();
+    let (own, rest) = (of(0x1000), of(0));
+    let ratio = rest.count as f64 / own.count as f64;
+    assert!((TRACKED_OF as f64 - 1.0 - ratio).abs() < 0.5, "{ratio}");
+    assert_eq!((own.hits, rest.hits), (799, 1));
+}
+
 /// Tracked blocks were forgotten right before each window, and no stretch came after that.
 #[test]
 fn late_events_without_tracked_time_before_them_tell_nothing() {
