@@ -115,3 +115,20 @@ fn more_events_late_than_early_lengthen_it_however_small_the_bound() {
     assert_eq!(after(1030), MIN_WARM_UP, "not worth it");
     assert_eq!(after(800), MIN_WARM_UP);
 }
+
+/// Late events are of a sample of lines; a longer window sees them on all.
+#[test]
+fn much_that_is_late_lengthens_it() {
+    let after = |far| {
+        let mut chooser = grown();
+        for window in 0..WINDOWS_TO_JUDGE as u64 {
+            let half = (1000 + 10 * (window % 3), 500);
+            let transfers = 2000 + far;
+            let seen = Seen { early: half, late: half, transfers, far, unwritten: 0 };
+            chooser.add(&seen, RunQueue::default());
+        }
+        chooser.wanted()
+    };
+    assert_eq!(after(2000), 2 * MIN_WARM_UP);
+    assert_eq!(after(20), MIN_WARM_UP);
+}

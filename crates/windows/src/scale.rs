@@ -13,6 +13,9 @@
 //! alone, its own is right; in a crowd of threads at one block, the rate is v·u over all speeds,
 //! and the product of both paces is right. The interval holds all of these.
 //!
+//! A thread that too few windows saw has no pace. The paces of the others are then such that the
+//! work of all threads adds up.
+//!
 //! There is no factor for the slowdown as a whole: it would count waiting and sleeping as work.
 
 use crate::constants::{MIN_WINDOWS, MIN_WORK_SHARE};
@@ -85,7 +88,8 @@ pub(crate) struct Stratum {
 /// What is known of a thread's work.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Thread {
-    /// Its work over what the factors make of its counted work; 1 while too few windows saw it.
+    /// Its work over what the factors make of its counted work, and its part of what threads seem
+    /// not to have done that too few windows saw; 1 for these.
     pub pace: f64,
     /// Whether the pace was measured.
     pub calibrated: bool,
@@ -143,7 +147,7 @@ impl Scale {
     }
 
     /// Work of a thread over what the factors make of its counted work: how much slower than the
-    /// others it was in windows. `None` while too few windows saw it work.
+    /// others it was in windows, if all have a pace. `None` while too few windows saw it work.
     pub fn pace(&self, thread: ThreadId) -> Option<f64> {
         self.threads.get(&thread).filter(|thread| thread.calibrated).map(|thread| thread.pace)
     }
@@ -238,7 +242,7 @@ fn threads(
     of_window: &[Option<u32>],
     strata: &[Stratum],
 ) -> BTreeMap<ThreadId, Thread> {
-    let mut worked: BTreeMap<ThreadId, (f64, BTreeMap<u32, f64>)> = BTreeMap::new();
+    let mut worked: BTreeMap<ThreadId, (f64, Scaled)> = BTreeMap::new();
     for (window, of) in windows.iter().zip(of_window) {
         for work in &window.work {
             let (all, scaled) = worked.entry(work.thread).or_default();
@@ -248,13 +252,37 @@ fn threads(
             }
         }
     }
-    let thread = |(id, (all, scaled)): (ThreadId, (f64, BTreeMap<u32, f64>))| {
+    let growth = growth(&worked);
+    let thread = |(id, (all, scaled)): (ThreadId, (f64, Scaled))| {
         let sum: f64 = scaled.values().sum();
-        let calibrated = scaled.len() >= MIN_WINDOWS;
-        let pace = if calibrated { all / sum } else { 1.0 };
+        let calibrated = is_calibrated(&scaled);
+        let pace = if calibrated { growth * all / sum } else { 1.0 };
         (id, Thread { pace, calibrated, scaled: scaled.into_iter().collect(), sum })
     };
     worked.into_iter().map(thread).collect()
+}
+
+/// What the factors make of a thread's counted work, by stratum.
+type Scaled = BTreeMap<u32, f64>;
+
+fn is_calibrated(scaled: &Scaled) -> bool {
+    scaled.len() >= MIN_WINDOWS
+}
+
+/// By what the paces of calibrated threads grow, so that the work of all threads still adds up:
+/// what the others seem not to have done is theirs. Where windows saw two of four equal threads too
+/// often, the two would count less, and the others not more.
+fn growth(worked: &BTreeMap<ThreadId, (f64, Scaled)>) -> f64 {
+    let (mut work, mut calibrated, mut others) = (0.0, 0.0, 0.0);
+    for (all, scaled) in worked.values() {
+        work += all;
+        if is_calibrated(scaled) {
+            calibrated += all;
+        } else {
+            others += scaled.values().sum::<f64>();
+        }
+    }
+    if calibrated > 0.0 { (work - others) / calibrated } else { 1.0 }
 }
 
 #[cfg(test)]

@@ -89,6 +89,25 @@ fn paces_make_the_work_of_each_thread_add_up() {
     assert_eq!((pace(2), pace(9)), (None, None));
 }
 
+/// By chance windows saw a thread too often, and another, which did as much, too rarely for a pace.
+#[test]
+fn work_adds_up_where_a_thread_has_no_pace() {
+    let period = |at: usize| -> &[(u64, u64)] {
+        if at < MIN_WINDOWS - 1 { &[(100, 10), (100, 10)] } else { &[(100, 20), (100, 0)] }
+    };
+    let periods: Vec<_> = (0..3 * MIN_WINDOWS).map(period).collect();
+    let windows = windows(&periods);
+    let scale = Scale::new(&windows, Clock::Instructions).unwrap();
+    assert_eq!(scale.pace(ThreadId(1)), None);
+    let scaled = |at: usize| {
+        let pace = |thread| scale.pace(ThreadId(thread)).unwrap_or(1.0);
+        let counted = windows[at].work.iter().map(|work| pace(work.thread.0) * work.counted as f64);
+        scale.factor(at).unwrap() * counted.sum::<f64>()
+    };
+    let all: f64 = (0..windows.len()).map(scaled).sum();
+    assert!((all / scale.work - 1.0).abs() < 1e-9, "{all} of {}", scale.work);
+}
+
 #[test]
 fn windows_shorter_than_what_came_later_are_set_aside() {
     let mut windows = windows(&vec![&[(100, 10)][..]; 2 * MIN_WINDOWS]);

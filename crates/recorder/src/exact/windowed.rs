@@ -5,6 +5,9 @@
 //! whole at the start stays as it was counted. Neighbours: `switching` says which slice was what,
 //! `tables` asks for this.
 
+mod late;
+
+use self::late::{Late, Periods, together};
 use crate::counts::{self, Counts};
 use crate::switching::{Part, Switched};
 use crate::timeline::{Sample, Timeline};
@@ -98,14 +101,15 @@ pub fn estimate(
     let windows = long_enough(windows);
     let scale = Scale::new(&windows, Clock::Instructions);
     let factors = Factors::new(&groups, &windows, &work, scale.as_ref().ok());
+    let periods = Periods { groups: &groups, parts, samples, windows: &windows, work: &work };
+    let late = Late::of(&periods);
     for row in counts.comm.iter_mut().chain(&mut counts.late) {
         (row.slice, row.evidence) = (groups.of(row.slice), Evidence::Window);
     }
     counts.events.iter_mut().for_each(|row| row.evidence = Evidence::Window);
     counts::sum_comm(&mut counts.comm);
     counts::sum_comm(&mut counts.late);
-    let late = Late::of(&groups, parts, samples, &windows, &work);
-    counts.late.retain(|row| late.of_group[row.slice as usize] > 0.0);
+    counts.late.retain(|row| late.weight(row) > 0.0);
     let known = estimates(counts, (late_blocks, &late), &groups, scale.as_ref().ok());
     late.add(counts);
     let before = sums(&counts.comm);
@@ -297,95 +301,6 @@ impl Factors {
     }
 }
 
-/// What late events stand for, which are counted in windows and in stretches before them.
-struct Late {
-    /// Of all blocks in the counting part of the group's window, for one late event.
-    of_group: Vec<f64>,
-}
-
-impl Late {
-    /// An event stands for those of its group of blocks, in as much work as the window counted.
-    /// Where tracked blocks had been forgotten right before the window, nothing could be late: such
-    /// groups are like the others.
-    fn of(
-        groups: &Groups,
-        parts: &[Part],
-        samples: &[Sample],
-        windows: &[Window],
-        work: &[BTreeMap<u32, (u64, u64)>],
-    ) -> Self {
-        let sum = |group: usize, of: fn(&(u64, u64)) -> u64| -> f64 {
-            work[group].values().map(|both| of(both) as f64).sum()
-        };
-        let mut before = vec![0.0; groups.firsts.len()];
-        let phase = |slice: u32| parts.get(slice as usize).map(|part| part.phase);
-        for sample in samples.iter().filter(|s| phase(s.slice) == Some(Phase::Late)) {
-            before[groups.of(sample.slice) as usize] += sample.executed[0] as f64;
-        }
-        let tracked = |group: usize| {
-            let opens = groups.slices(group).find(|slice| parts[*slice].phase == Phase::WarmUp);
-            opens.is_none_or(|slice| slice == 0 || parts[slice - 1].checked)
-        };
-        let usable = |group: usize| windows[group].check().is_ok();
-        let tells = |group: usize| usable(group) && (before[group] > 0.0 || tracked(group));
-        let in_all = |is_in: &dyn Fn(usize) -> bool| -> f64 {
-            (0..before.len()).filter(|g| is_in(*g)).map(|g| sum(g, |both| both.0)).sum()
-        };
-        let all = in_all(&usable) / in_all(&tells).max(1.0);
-        let weight = |group: usize| match tells(group) {
-            true => {
-                let counted = sum(group, |both| both.1);
-                TRACKED_OF as f64 * all * counted / (counted + before[group]).max(1.0)
-            }
-            false => 0.0,
-        };
-        Self { of_group: (0..before.len()).map(weight).collect() }
-    }
-
-    /// Adds late events to the others. What rounding leaves over goes to a cell's next row.
-    fn add(&self, counts: &mut Counts) {
-        let weight = |row: &CommRow| self.of_group[row.slice as usize];
-        let mut late = std::mem::take(&mut counts.late);
-        let (seen, all) = late.iter().fold((0.0, 0.0), |(seen, all), row| {
-            (seen + row.count as f64, all + row.count as f64 * weight(row))
-        });
-        // A cell that has any is not lost.
-        let mut left: BTreeMap<Cell, f64> = BTreeMap::new();
-        for row in &mut late {
-            let left = left.entry(cell_of(row)).or_insert(0.5);
-            let wanted = row.count as f64 * weight(row) + *left;
-            row.count = wanted.round() as u64;
-            *left = wanted - row.count as f64;
-        }
-        late.retain(|row| row.count > 0);
-        counts.comm.append(&mut late);
-        counts::sum_comm(&mut counts.comm);
-        let mean = all / f64::max(seen, 1.0);
-        let events = std::mem::take(&mut counts.late_events);
-        counts.events.extend(events.into_iter().flat_map(|row| of_all_lines(row, mean)));
-        counts::sum_events(&mut counts.events);
-    }
-}
-
-/// What late events of a line stand for, `weight` each: those of the line itself, and those of the
-/// other lines of its group, which are not known. One of them is the evidence for these.
-fn of_all_lines(row: EventRow, weight: f64) -> impl Iterator<Item = EventRow> {
-    let all = ((row.count as f64 * weight).round() as u64).max(1);
-    let row = EventRow { count: all, evidence: Evidence::Window, ..row };
-    let is_split = row.line != 0 && row.hits > 1 && all > TRACKED_OF;
-    let own = if is_split { all / TRACKED_OF } else { 0 };
-    let rest = EventRow { line: 0, count: all - own, from_bytes: 0, to_bytes: 0, ..row };
-    let rest = if is_split { EventRow { hits: 1, ..rest } } else { rest };
-    let own = EventRow { count: own, hits: row.hits.saturating_sub(1), ..row };
-    [own, rest].into_iter().filter(|row| row.count > 0)
-}
-
-/// The mean number of late events of a tracked block, over the `blocks` that had any.
-fn late_together(late: &[CommRow], blocks: u64) -> u64 {
-    let events = late.iter().filter(|row| row.kind != CommKind::Invalidation);
-    events.map(|row| row.count).sum::<u64>().div_ceil(blocks.max(1))
-}
-
 /// What the counts of each cell stand for.
 fn estimates(
     counts: &Counts,
@@ -394,9 +309,8 @@ fn estimates(
     scale: Option<&Scale>,
 ) -> BTreeMap<Cell, Estimate> {
     let Some(scale) = scale else { return BTreeMap::new() };
-    let together = late_together(&counts.late, late_blocks);
-    let lines =
-        |row: &CommRow| windows::Part::Lines { of: late.of_group[row.slice as usize], together };
+    let together = together(&counts.late, late_blocks);
+    let lines = |row: &CommRow| windows::Part::Lines { of: late.weight(row), together };
     let rows = counts.comm.iter().map(|row| (row, windows::Part::Whole));
     let rows = rows.chain(counts.late.iter().map(|row| (row, lines(row))));
     let mut counted: BTreeMap<Cell, (Vec<Counted>, u64)> = BTreeMap::new();

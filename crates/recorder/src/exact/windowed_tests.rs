@@ -106,29 +106,36 @@ fn what_may_be_missing_is_told_for_what_windows_stand_for() {
     assert_eq!(missed(&nothing, &Groups::new(&run.parts), None), 0.0);
 }
 
-/// Each period counts twenty late events, each of a block of its own, or of the same few blocks.
+/// Twenty late events in each stretch, and ten in each window, which counts half as long.
+fn late_rows() -> Vec<CommRow> {
+    let of = |period: u32| {
+        let counting = counting(0, period)[0];
+        [row(counting - 2, 1, 20), row(counting, 1, 10)]
+    };
+    (0..40).flat_map(of).collect()
+}
+
+/// Each period counts thirty late events, each of a block of its own, or of the same few blocks.
 #[test]
 fn late_events_stand_for_all_blocks_and_are_less_sure_in_few_blocks() {
     let of = |blocks: u64| {
-        let late = (0..40).map(|period| row(counting(0, period)[0] - 2, 1, 20)).collect();
-        let mut counts = Counts { late, ..Counts::default() };
+        let mut counts = Counts { late: late_rows(), ..Counts::default() };
         estimate_counts(&mut run(0, 40), &mut counts, blocks);
         assert!(counts.late.is_empty());
         let total: u64 = counts.comm.iter().map(|row| row.count).sum();
-        let wanted = (800 * TRACKED_OF * 10 / 3) as f64;
+        let wanted = (1200 * TRACKED_OF * 10 / 3) as f64;
         let ratio = total as f64 / wanted;
         assert!((0.99..1.01).contains(&ratio), "{ratio}: 30 % of the time, one block of 64");
         counts.comm.iter().filter_map(|row| row.sampled).map(|sampled| sampled.hits).sum::<u64>()
     };
-    assert!(of(800) >= 4 * of(8), "{} {}", of(800), of(8));
+    assert!(of(1200) >= 4 * of(12), "{} {}", of(1200), of(12));
 }
 
 #[test]
 fn late_events_of_a_line_are_its_own_and_those_of_lines_that_are_not_known() {
-    let late = |slice| row(slice, 1, 20);
     let mut counts = Counts {
-        late: (0..40).map(|period| late(counting(0, period)[0] - 2)).collect(),
-        late_events: vec![EventRow { hits: 800, ..event(0x1000, 1, 800) }],
+        late: late_rows(),
+        late_events: vec![EventRow { hits: 1200, ..event(0x1000, 1, 1200) }],
         ..Counts::default()
     };
     estimate_counts(&mut run(0, 40), &mut counts, 800);
@@ -136,7 +143,7 @@ fn late_events_of_a_line_are_its_own_and_those_of_lines_that_are_not_known() {
     let (own, rest) = (of(0x1000), of(0));
     let ratio = rest.count as f64 / own.count as f64;
     assert!((TRACKED_OF as f64 - 1.0 - ratio).abs() < 0.5, "{ratio}");
-    assert_eq!((own.hits, rest.hits), (799, 1));
+    assert_eq!((own.hits, rest.hits), (1199, 1));
 }
 
 /// Tracked blocks were forgotten right before each window, and no stretch came after that.

@@ -1,0 +1,134 @@
+//! Late events: of tracked blocks only, in windows and in stretches before them. What they stand
+//! for.
+//!
+//! Neighbours: `windowed` adds these estimates to the others, `stretches` says when late events
+//! count.
+
+use super::{Cell, Groups, cell_of};
+use crate::counts::{self, Counts};
+use crate::switching::Part;
+use crate::timeline::Sample;
+use profile::{CommRow, EventRow};
+use std::collections::BTreeMap;
+use types::{CommKind, Evidence};
+use windows::{Phase, Window};
+use wire::windows::TRACKED_OF;
+
+/// What is known of the periods of a process.
+pub(super) struct Periods<'a> {
+    pub groups: &'a Groups,
+    pub parts: &'a [Part],
+    pub samples: &'a [Sample],
+    /// By group.
+    pub windows: &'a [Window],
+    /// By group and thread: work of the period, and of its counting part.
+    pub work: &'a [BTreeMap<u32, (u64, u64)>],
+}
+
+impl Periods<'_> {
+    fn is_usable(&self, group: usize) -> bool {
+        self.windows[group].check().is_ok()
+    }
+
+    /// Whether blocks were tracked right up to the window: else nothing could be late in it.
+    fn is_tracked(&self, group: usize) -> bool {
+        let is_opening = |slice: &usize| self.parts[*slice].phase == Phase::WarmUp;
+        let opens = self.groups.slices(group).find(is_opening);
+        opens.is_none_or(|slice| slice == 0 || self.parts[slice - 1].checked)
+    }
+
+    /// Work while late events counted before the window, by group.
+    fn stretches(&self) -> Vec<f64> {
+        let is_late = |slice: u32| {
+            self.parts.get(slice as usize).is_some_and(|part| part.phase == Phase::Late)
+        };
+        let mut work = vec![0.0; self.windows.len()];
+        for sample in self.samples.iter().filter(|sample| is_late(sample.slice)) {
+            work[self.groups.of(sample.slice) as usize] += sample.executed[0] as f64;
+        }
+        work
+    }
+
+    /// Work of a group's period and of its counting part.
+    fn work(&self, group: usize) -> (f64, f64) {
+        let add = |sum: (f64, f64), one: &(u64, u64)| (sum.0 + one.0 as f64, sum.1 + one.1 as f64);
+        self.work[group].values().fold((0.0, 0.0), add)
+    }
+}
+
+/// What late events stand for, which are counted in windows and in stretches before them.
+pub(super) struct Late {
+    /// Of all blocks in the counting part of the group's window, for one late event.
+    of_group: Vec<f64>,
+}
+
+impl Late {
+    /// An event stands for those of its group of blocks, in as much work as the window counted.
+    /// Where tracked blocks had been forgotten right before the window, and no stretch came after
+    /// that, nothing could be late: such groups are like the others.
+    pub(super) fn of(periods: &Periods<'_>) -> Self {
+        let before = periods.stretches();
+        let tells = |group: usize| {
+            periods.is_usable(group) && (before[group] > 0.0 || periods.is_tracked(group))
+        };
+        let in_all = |is_in: &dyn Fn(usize) -> bool| -> f64 {
+            (0..before.len()).filter(|g| is_in(*g)).map(|g| periods.work(g).0).sum()
+        };
+        let all = in_all(&|group| periods.is_usable(group)) / in_all(&tells).max(1.0);
+        let weight = |group: usize| match tells(group) {
+            true => {
+                let counted = periods.work(group).1;
+                TRACKED_OF as f64 * all * counted / (counted + before[group]).max(1.0)
+            }
+            false => 0.0,
+        };
+        Self { of_group: (0..before.len()).map(weight).collect() }
+    }
+
+    /// What an event of a row stands for, whose slice is a group.
+    pub(super) fn weight(&self, row: &CommRow) -> f64 {
+        self.of_group[row.slice as usize]
+    }
+
+    /// Adds late events to the others. What rounding leaves over goes to a cell's next row.
+    pub(super) fn add(&self, counts: &mut Counts) {
+        let mut late = std::mem::take(&mut counts.late);
+        let all: f64 = late.iter().map(|row| row.count as f64 * self.weight(row)).sum();
+        // A cell that has any is not lost.
+        let mut left: BTreeMap<Cell, f64> = BTreeMap::new();
+        for row in &mut late {
+            let left = left.entry(cell_of(row)).or_insert(0.5);
+            let wanted = row.count as f64 * self.weight(row) + *left;
+            row.count = wanted.round() as u64;
+            *left = wanted - row.count as f64;
+        }
+        late.retain(|row| row.count > 0);
+        counts.comm.append(&mut late);
+        counts::sum_comm(&mut counts.comm);
+        // Those of lines and code have no slice: each is taken for the mean one.
+        let events = std::mem::take(&mut counts.late_events);
+        let seen: u64 = events.iter().map(|row| row.count).sum();
+        let mean = all / seen.max(1) as f64;
+        counts.events.extend(events.into_iter().flat_map(|row| of_all_lines(row, mean)));
+        counts::sum_events(&mut counts.events);
+    }
+}
+
+/// What late events of a line stand for, `weight` each: those of the line itself, and those of the
+/// other lines of its group, which are not known. One of them is the evidence for these.
+fn of_all_lines(row: EventRow, weight: f64) -> impl Iterator<Item = EventRow> {
+    let all = ((row.count as f64 * weight).round() as u64).max(1);
+    let row = EventRow { count: all, evidence: Evidence::Window, ..row };
+    let is_split = row.line != 0 && row.hits > 1 && all > TRACKED_OF;
+    let own = if is_split { all / TRACKED_OF } else { 0 };
+    let rest = EventRow { line: 0, count: all - own, from_bytes: 0, to_bytes: 0, ..row };
+    let rest = if is_split { EventRow { hits: 1, ..rest } } else { rest };
+    let own = EventRow { count: own, hits: row.hits.saturating_sub(1), ..row };
+    [own, rest].into_iter().filter(|row| row.count > 0)
+}
+
+/// The mean number of late events of a tracked block, over the `blocks` that had any.
+pub(super) fn together(late: &[CommRow], blocks: u64) -> u64 {
+    let events = late.iter().filter(|row| row.kind != CommKind::Invalidation);
+    events.map(|row| row.count).sum::<u64>().div_ceil(blocks.max(1))
+}
