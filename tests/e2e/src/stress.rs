@@ -129,6 +129,7 @@ pub const ALL: &[(&str, &[&str])] = &[
     ("fork_storm", &["8", "4"]),
     ("unload", &["turn"]),
     ("unload", &["call"]),
+    ("unmap_storm", &["200"]),
     ("wanted_addresses", &[]),
     ("alignment", &[]),
     ("raw_threads", &[]),

@@ -2,8 +2,10 @@
 
 use super::Outcome;
 use crate::blocks;
-use crate::dispatch::runtime;
+use crate::dispatch::{Runtime, runtime};
+use crate::filter::{self, Answer};
 use crate::grants;
+use crate::lock::Guard;
 use crate::lone;
 use crate::proc;
 use crate::shadow;
@@ -26,24 +28,71 @@ pub(super) fn usable(start: u64, end: u64) {
     grants::folding::note(start, end);
 }
 
-/// The memory in `start..end` goes away or is replaced. Returns what of it was shared.
+/// The memory in `start..end` has gone away or been replaced. Returns what of it was shared.
 pub(super) fn forget(start: u64, end: u64) -> Vec<Piece> {
+    forget_data(start, end);
+    let mut runtime = runtime();
+    runtime.forget_code(start, end);
+    runtime.forget_mapping(start, end)
+}
+
+fn forget_data(start: u64, end: u64) {
     shadow::clear(start, end);
     blocks::note_unmapping();
-    let mut runtime = runtime();
-    let shared = runtime.shared.remove(start, end);
-    runtime.files.name(start, end, 0);
-    runtime.segments.retain(|segment| !(start..end).contains(&segment.0));
-    if runtime.modules.overlaps(start, end) {
-        runtime.invalidate(start, end);
-        runtime.modules.remove(start, end);
-        runtime.files.code_gone();
+}
+
+impl Runtime {
+    /// Forgets the code in `start..end`. Returns whether there was any.
+    fn forget_code(&mut self, start: u64, end: u64) -> bool {
+        let has_code = self.modules.overlaps(start, end);
+        if has_code {
+            self.invalidate(start, end);
+            self.modules.remove(start, end);
+            self.files.code_gone();
+        }
+        has_code
     }
-    shared
+
+    /// Forgets what is mapped in `start..end`. Returns what of it was shared.
+    fn forget_mapping(&mut self, start: u64, end: u64) -> Vec<Piece> {
+        self.files.name(start, end, 0);
+        self.segments.retain(|segment| !(start..end).contains(&segment.0));
+        self.shared.remove(start, end)
+    }
+}
+
+/// Makes a call that takes the memory in `start..end` away or replaces it, unless it fails. Returns
+/// its result, and what of the memory was shared.
+///
+/// If there is code, nobody translates until the call is made: the translator would read what is
+/// no longer there, or keep a translation of it.
+pub(super) fn take_away((start, end): (u64, u64), number: u64, a: [u64; 6]) -> (i64, Vec<Piece>) {
+    forget_data(start, end);
+    let mut runtime = runtime();
+    let shared = runtime.forget_mapping(start, end);
+    let held = hold(runtime.forget_code(start, end), runtime, number, &a);
+    let result = call(number, a);
+    drop(held);
+    if result < 0 {
+        keep_shared(shared);
+        return (result, Vec::new());
+    }
+    (result, shared)
+}
+
+/// The lock, to be held during a call that changes code, unless a filter of the program's would end
+/// the thread that makes it.
+fn hold(
+    has_code: bool,
+    runtime: Guard<'static, Runtime>,
+    number: u64,
+    a: &[u64; 6],
+) -> Option<Guard<'static, Runtime>> {
+    (has_code && filter::answer(number, a) == Answer::Allowed).then_some(runtime)
 }
 
 /// The memory did not go away after all.
-pub(super) fn keep_shared(shared: Vec<Piece>) {
+fn keep_shared(shared: Vec<Piece>) {
     if !shared.is_empty() {
         let mut runtime = runtime();
         shared.into_iter().for_each(|piece| runtime.shared.add(piece));
@@ -76,11 +125,10 @@ pub fn mmap(a: [u64; 6]) -> Outcome {
     let replaces =
         flags & sys::MAP_FIXED != 0 && flags & sys::MAP_FIXED_NOREPLACE != sys::MAP_FIXED_NOREPLACE;
     let before = if replaces { runtime().files.at(address) } else { 0 };
-    let replaced = match replaces {
-        true => forget(address, address.saturating_add(bytes)),
-        false => Vec::new(),
+    let (result, replaced) = match replaces {
+        true => take_away((address, address.saturating_add(bytes)), sys::MMAP, a),
+        false => (call(sys::MMAP, a), Vec::new()),
     };
-    let result = call(sys::MMAP, a);
     if result > 0 {
         runtime().shared.unmapped(&replaced);
         const PROT_WRITE: u64 = 2;
@@ -91,8 +139,6 @@ pub fn mmap(a: [u64; 6]) -> Outcome {
         let file = (flags & sys::MAP_ANONYMOUS == 0).then_some((fd & 0xffff_ffff, offset));
         let range = (result as u64, result as u64 + bytes);
         runtime().files.mapped(range, file, flags & sys::MAP_SHARED != 0, before);
-    } else {
-        keep_shared(replaced);
     }
     if result > 0 && protection != 0 {
         usable(result as u64, result as u64 + bytes);
@@ -114,28 +160,37 @@ pub fn mmap(a: [u64; 6]) -> Outcome {
 }
 
 pub fn munmap(a: [u64; 6]) -> Outcome {
-    let shared = forget(a[0], a[0].saturating_add(a[1].next_multiple_of(PAGE)));
-    let result = call(sys::MUNMAP, a);
-    match result {
-        0 => runtime().shared.unmapped(&shared),
-        _ => keep_shared(shared),
-    }
+    let end = a[0].saturating_add(a[1].next_multiple_of(PAGE));
+    let (result, shared) = take_away((a[0], end), sys::MUNMAP, a);
+    runtime().shared.unmapped(&shared);
     Outcome::Done(result)
 }
 
 pub fn mremap(a: [u64; 6]) -> Outcome {
+    const MREMAP_FIXED: u64 = 2;
     const MREMAP_DONTUNMAP: u64 = 4;
-    let [old, old_bytes, new_bytes, flags, ..] = a;
+    let [old, old_bytes, new_bytes, flags, to, _] = a;
+    let [old_bytes, new_bytes] = [old_bytes, new_bytes].map(|b| b.next_multiple_of(PAGE));
+    let (moves_code, held) = {
+        let mut runtime = runtime();
+        let moves_code = runtime.forget_code(old, old.saturating_add(old_bytes));
+        let replaces_code =
+            flags & MREMAP_FIXED != 0 && runtime.forget_code(to, to.saturating_add(new_bytes));
+        (moves_code, hold(moves_code || replaces_code, runtime, sys::MREMAP, &a))
+    };
     let result = call(sys::MREMAP, a);
+    drop(held);
     if result > 0 {
         let new = result as u64;
-        let [old_bytes, new_bytes] = [old_bytes, new_bytes].map(|b| b.next_multiple_of(PAGE));
         usable(new, new + new_bytes);
         // A length of 0 maps shared memory a second time.
         let shared = runtime().shared.pieces(old, old + old_bytes.max(PAGE));
         let file = runtime().files.at(old);
         if new != old {
             moved((old, old_bytes), (new, new_bytes), flags & MREMAP_DONTUNMAP != 0);
+            if moves_code {
+                runtime().modules.add_changing(new, new + old_bytes.min(new_bytes));
+            }
         } else if new_bytes < old_bytes {
             forget(old + new_bytes, old + old_bytes);
         }
@@ -155,12 +210,6 @@ fn moved((old, old_bytes): (u64, u64), (new, new_bytes): (u64, u64), stays: bool
     forget(new, new + new_bytes);
     let bytes = old_bytes.min(new_bytes);
     shadow::copy(old, new, bytes);
-    {
-        let mut runtime = runtime();
-        if bytes != 0 && runtime.modules.overlaps(old, old + bytes) {
-            runtime.modules.add_changing(new, new + bytes);
-        }
-    }
     if !(stays && proc::is_shared(new)) {
         forget(old, old + old_bytes);
     }
@@ -169,18 +218,24 @@ fn moved((old, old_bytes): (u64, u64), (new, new_bytes): (u64, u64), stays: bool
 pub fn mprotect(number: u64, a: [u64; 6]) -> Outcome {
     let [start, bytes, protection, ..] = a;
     let end = start.saturating_add(bytes.next_multiple_of(PAGE));
+    let held = {
+        let runtime = runtime();
+        hold(runtime.modules.overlaps(start, end), runtime, number, &a)
+    };
     let result = call(number, a);
-    if result == 0 {
-        if protection != 0 {
-            usable(start, end);
-        } else {
-            blocks::note_unmapping();
-        }
-        let mut runtime = runtime();
+    if result != 0 {
+        return Outcome::Done(result);
+    }
+    {
+        let mut runtime = held.unwrap_or_else(runtime);
         let concerned = protection & sys::PROT_EXEC != 0 || runtime.modules.overlaps(start, end);
         if concerned && runtime.modules.protect(start, end, protection) {
             runtime.invalidate(start, end);
         }
+    }
+    match protection {
+        0 => blocks::note_unmapping(),
+        _ => usable(start, end),
     }
     Outcome::Done(result)
 }

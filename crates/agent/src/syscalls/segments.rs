@@ -4,14 +4,13 @@
 //! attached.
 
 use super::Outcome;
-use super::memory::{forget, keep_shared, usable};
+use super::memory::{forget, take_away, usable};
 use crate::dispatch::runtime;
 use crate::lone;
 use crate::proc::program_mappings;
 use crate::shared::mappings::Piece;
 use crate::shared::objects::Object;
 use crate::sys;
-use alloc::vec::Vec;
 
 const PAGE: u64 = 4096;
 const SHM_REMAP: u64 = 0o40000;
@@ -40,12 +39,11 @@ pub fn attach(a: [u64; 6]) -> Outcome {
     let [id, address, flags, ..] = a;
     lone::is_not_alone();
     let bytes = bytes_of(id);
-    let replaced = match flags & SHM_REMAP {
-        0 => Vec::new(),
-        _ => forget(address, address.saturating_add(bytes)),
+    let result = match flags & SHM_REMAP {
+        // SAFETY: the program's own call.
+        0 => unsafe { sys::program_call(sys::SHMAT, a) },
+        _ => take_away((address, address.saturating_add(bytes)), sys::SHMAT, a).0,
     };
-    // SAFETY: the program's own call.
-    let result = unsafe { sys::program_call(sys::SHMAT, a) };
     if result > 0 {
         let start = result as u64;
         let bytes = if bytes == 0 { bytes_at(start) } else { bytes };
@@ -55,8 +53,6 @@ pub fn attach(a: [u64; 6]) -> Outcome {
         if let Some(object) = Object::segment(id) {
             runtime.shared.add(Piece::new((start, bytes), object, 0));
         }
-    } else {
-        keep_shared(replaced);
     }
     Outcome::Done(result)
 }
@@ -65,16 +61,12 @@ pub fn detach(a: [u64; 6]) -> Outcome {
     let known = runtime().segments.iter().find(|s| s.0 == a[0]).copied();
     // One that has been moved is not known.
     let bytes = known.map_or_else(|| bytes_at(a[0]), |s| s.1);
-    let shared = match known {
-        Some(_) => forget(a[0], a[0] + bytes),
-        None => Vec::new(),
-    };
+    if known.is_some() {
+        return Outcome::Done(take_away((a[0], a[0] + bytes), sys::SHMDT, a).0);
+    }
     // SAFETY: the program's own call.
     let result = unsafe { sys::program_call(sys::SHMDT, a) };
-    if result != 0 {
-        keep_shared(shared);
-    }
-    if known.is_none() && result == 0 {
+    if result == 0 {
         forget(a[0], a[0] + bytes);
     }
     Outcome::Done(result)
