@@ -189,6 +189,9 @@ fn has_stack(thread: &mut own::Thread, page: u64) -> bool {
         return pointer.wrapping_sub(stack.start) > stack.bytes;
     }
     let (start, bytes) = thread.stack_for_native();
+    if pointer.wrapping_sub(start) <= bytes {
+        return false;
+    }
     let ours = Stack { start, flags: SS_AUTODISARM, bytes };
     // SAFETY: memory of the thread's own that nothing else uses.
     let armed = unsafe { sys::call(sys::SIGALTSTACK, [&raw const ours as u64, 0, 0, 0, 0, 0]) };

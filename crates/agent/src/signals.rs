@@ -333,8 +333,8 @@ unsafe extern "C" fn tt_signal(signal: u64, info: *const [u32; 4], context: *mut
             return defer(signal, info, &mut context, page);
         }
         const RSP: usize = 4;
-        let moved = alternate::make_room(&mut context, registers.general[RSP]);
-        let info = info as u64 - moved;
+        let moved = alternate::make_room(&mut context, registers.general[RSP], page);
+        let info = (info as u64).wrapping_sub(moved);
         // SAFETY: the calling thread's page.
         unsafe { thread::set_field(page, control::FRAME_MOVED, moved) };
         count_returned_call(&registers, page);

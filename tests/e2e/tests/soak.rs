@@ -2,11 +2,12 @@
 //!
 //! `THREADTALK_SOAK_RUNS` sets the number of runs (default: one of each command); `make soak` does
 //! 200, and adds the mix of `stress.rs`, and runs all once more with `THREADTALK_CACHE_KIB`, which
-//! makes the code cache too small for most of them. Ten thousand short processes under a service of
-//! `auto` are part of `make soak`, too.
+//! makes the code cache too small for most of them, and twice in windows (THREADTALK_SOAK_BUDGET).
+//! Ten thousand short processes under a service of `auto` are part of `make soak`, too.
 
 use e2e::soak::{self, Soaked};
 use e2e::{passed_on, stress};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -38,6 +39,17 @@ fn mix(runs: Option<usize>) -> Vec<Soaked> {
     mix
 }
 
+/// A recording of the command: exact, or with THREADTALK_SOAK_BUDGET in windows, with a thousand
+/// changes in a second between them.
+fn record(threadtalk: &Threadtalk, profile: &Path, words: &[String]) -> Run {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let Ok(budget) = std::env::var("THREADTALK_SOAK_BUDGET") else {
+        return threadtalk.record(profile, &[], &words);
+    };
+    let record = threadtalk.verb("record").args(["--budget", &budget, "-o"]).arg(profile);
+    record.arg("--").args(words).env("THREADTALK_SWITCH_US", "1000")
+}
+
 #[test]
 fn mixed_runs_of_the_distributions_programs() {
     let runs: Option<usize> = std::env::var("THREADTALK_SOAK_RUNS")
@@ -55,9 +67,8 @@ fn mixed_runs_of_the_distributions_programs() {
                 break;
             }
             let (command, alone) = (&mix[run % mix.len()], &alone[run % mix.len()]);
-            let words: Vec<&str> = command.words.iter().map(String::as_str).collect();
             let profile = scratch.join(&format!("run-{run}.tt"));
-            let record = command.settle(threadtalk.record(&profile, &[], &words), &scratch);
+            let record = command.settle(record(&threadtalk, &profile, &command.words), &scratch);
             let recorded = record.timeout(Duration::from_secs(180)).run();
             if let Some(what) = difference(alone, &recorded) {
                 let fault = format!("run {run}: {what}\nNATIVE {alone}\nRECORDED {recorded}");
