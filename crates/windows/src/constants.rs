@@ -99,3 +99,46 @@ pub const MIN_EVENT_TIME: f64 = 40.0;
 
 /// Times longer that translated code takes without its checks, in the median.
 pub const TRANSLATION: f64 = 1.05;
+
+/// Light time that tells what the program takes alone: one thread is measured ([`MIN_MEASURED`]) in
+/// it.
+pub const LOOK: u64 = 30 * MILLISECOND;
+
+/// How long after light time in which the program hardly did anything there is more: 3 % of the
+/// time at most.
+pub const LOOK_REST: u64 = 1000 * MILLISECOND;
+
+/// Steps of a time in which everything is recorded again: a working set that fits no cache is first
+/// accessed in the first one, which is not judged.
+pub const AGAIN_STEP: u64 = 100 * MILLISECOND;
+
+/// Half of what counts as spent lately while everything is recorded.
+pub const LATELY: u64 = 200 * MILLISECOND;
+
+/// By this factor, more or less, checks for a unit of work must change until the program is taken
+/// to do something else.
+pub const CHANGED: f64 = 1.3;
+
+/// Recording whole ends if it costs so many times the budget: the processor's own speed varies by a
+/// tenth while the program does the same.
+pub const TOO_DEAR: f64 = 1.1;
+
+/// When recording whole is tried first, although windows have cost more than the budget gives: two
+/// steps of it are then at most 7 % of the run so far.
+pub const FIRST_TRIAL: u64 = 3000 * MILLISECOND;
+
+/// How long after a failure it is not tried again, and how many times longer after each further
+/// one: all trials together stay below 7 %.
+pub const TRIAL_REST: u64 = 4000 * MILLISECOND;
+/// See [`TRIAL_REST`].
+pub const TRIAL_BACKOFF: u64 = 4;
+
+/// A time in which everything is recorded that was shorter than this was a failure.
+pub const SHORTEST_WHOLE: u64 = 1000 * MILLISECOND;
+
+/// Windows that cost this many times the budget leave no hope that whole would fit: of the
+/// benchmark's kernels, windows cost at most some ten times as much as whole (stencil).
+pub const DEAREST_TRIED: f64 = 10.0;
+
+/// Least budget on which it is tried: exact recording costs this much for the cheapest programs.
+pub const LEAST_TRIED: f64 = 1.2;

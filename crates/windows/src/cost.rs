@@ -1,13 +1,13 @@
 //! What recording has cost so far.
 //!
 //! What the program would have taken alone is not observed. What is: processor and wall-clock time,
-//! and work, in three kinds of time: recorded whole, between windows (*off*), and in windows
-//! (*on*). Time for each unit of work tells how much slower *on* is than *off*, and how much slower
-//! *off* is than its part without checks (*light*), which is almost as fast as the program alone.
-//! Where there is no light time, because cache lines are tracked always, the checks executed
-//! between windows and the time that one takes tell it; until there is some of that, it is assumed.
-//! Until there is time off to compare with, events that were counted tell the least that counting
-//! has cost.
+//! and work, in four kinds of time: recorded whole at the start, and again later (*again*), between
+//! windows (*off*), and in windows (*on*). Time for each unit of work tells how much slower *on* is
+//! than *off*, and how much slower *off* is than its part without checks (*light*), which is almost
+//! as fast as the program alone. Where there is no light time, because cache lines are tracked
+//! always, the checks executed between windows and the time that one takes tell it; until there is
+//! some of that, it is assumed. Until there is time off to compare with, events that were counted
+//! tell the least that counting has cost.
 //!
 //! *Wall-clock time.* Windows lie at random places, so time for each unit of work compares it too,
 //! waits included. For what was recorded whole, which is not random, the threads that ran at once
@@ -44,7 +44,7 @@ impl AddAssign for Spent {
 
 impl Spent {
     /// The rest, without a part of it.
-    fn without(&self, part: &Self) -> Self {
+    pub(crate) fn without(&self, part: &Self) -> Self {
         Self {
             wall: self.wall.saturating_sub(part.wall),
             cpu: self.cpu.saturating_sub(part.cpu),
@@ -53,6 +53,41 @@ impl Spent {
             checking: self.checking.saturating_sub(part.checking),
         }
     }
+
+    /// What is left of it after `time`, where half is after `half`.
+    pub(crate) fn faded(&self, half: u64, time: u64) -> Self {
+        let kept = (-(time as f64) / half as f64).exp2();
+        let of = |value: u64| (value as f64 * kept) as u64;
+        Self {
+            wall: of(self.wall),
+            cpu: of(self.cpu),
+            work: of(self.work),
+            events: of(self.events),
+            checking: of(self.checking),
+        }
+    }
+}
+
+/// Time for a unit of work, ns.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(crate) struct Rates {
+    pub cpu: f64,
+    pub wall: f64,
+}
+
+impl Rates {
+    /// Those of what was spent; `None` if it was too little.
+    pub fn of(spent: &Spent) -> Option<Self> {
+        let each = |time| per_work(time, spent);
+        is_measured(spent).then(|| Self { cpu: each(spent.cpu), wall: each(spent.wall) })
+    }
+}
+
+/// Those of the program alone, by time without checks.
+pub(crate) fn rates_alone(light: &Spent) -> Option<Rates> {
+    let slower = by_steps(light);
+    let rates = Rates::of(light)?;
+    Some(Rates { cpu: rates.cpu / slower, wall: rates.wall / slower })
 }
 
 /// What was spent so far, by kind of time.
@@ -66,6 +101,8 @@ pub struct Sums {
     pub light: Spent,
     /// In windows.
     pub on: Spent,
+    /// While everything was recorded again, after the first window.
+    pub again: Spent,
 }
 
 /// Processor time is never all for counting.
@@ -153,8 +190,22 @@ fn cpu(sums: &Sums, assumed: Assumed) -> Cost {
     };
     let slow_off = between_windows(sums, assumed);
     let slow_on = slow_off * ratio.max(1.0);
-    let alone = off.cpu as f64 / slow_off + exact.cpu as f64 / slow_on;
-    Cost { off: slow_off, on: slow_on, alone, lost: (off.cpu + exact.cpu) as f64 - alone }
+    let slow_again = slow_again(sums, slow_off, slow_on);
+    let again = &sums.again;
+    let alone =
+        off.cpu as f64 / slow_off + exact.cpu as f64 / slow_on + again.cpu as f64 / slow_again;
+    let all = off.cpu + exact.cpu + again.cpu;
+    Cost { off: slow_off, on: slow_on, alone, lost: all as f64 - alone }
+}
+
+/// Times longer while everything is recorded again: at most as in windows.
+fn slow_again(sums: &Sums, slow_off: f64, slow_on: f64) -> f64 {
+    match (Rates::of(&sums.again), Rates::of(&sums.off)) {
+        (Some(again), Some(off)) => {
+            (slow_off * (again.cpu / off.cpu).max(1.0)).min(slow_on.max(1.0))
+        }
+        _ => slow_on,
+    }
 }
 
 /// Times longer between windows: by the part without checks, or by what was executed there, once
@@ -173,10 +224,10 @@ fn between_windows(sums: &Sums, assumed: Assumed) -> f64 {
 /// What tracking takes: by the time between windows in which lines were tracked, and at least a
 /// part of what the checks tell that were executed in windows.
 fn tracking(sums: &Sums, cpu: &Cost) -> Option<f64> {
-    let Sums { whole, off, light, on } = sums;
+    let Sums { whole, off, light, on, .. } = sums;
     let work = (whole.work + off.work + on.work) as f64;
     // Time alone for a unit of work.
-    let alone = cpu.alone / work;
+    let alone = cpu.alone / (work + sums.again.work as f64);
     if !(alone.is_normal() && alone > 0.0) {
         return None;
     }
@@ -211,12 +262,13 @@ fn wall(sums: &Sums, windows: usize, cpu: &Cost) -> Cost {
         (spent.wall as f64 - lost).max(0.0)
     };
     let (alone_whole, alone_off) = (alone(whole, cpu.on), alone(off, cpu.off));
+    let alone_again = alone(&sums.again, slow_again(sums, cpu.off, cpu.on));
     let mut alone_on = alone(on, cpu.on);
     if windows >= MIN_WINDOWS && off.work > 0 && on.work > 0 {
         let by_work = alone_off / off.work as f64 * on.work as f64;
         alone_on = alone_on.min(by_work);
     }
-    let all = alone_whole + alone_off + alone_on;
+    let all = alone_whole + alone_off + alone_on + alone_again;
     let times = |spent: &Spent, alone: f64, otherwise: f64| {
         if spent.wall > 0 && alone > 0.0 { (spent.wall as f64 / alone).max(1.0) } else { otherwise }
     };
@@ -225,7 +277,7 @@ fn wall(sums: &Sums, windows: usize, cpu: &Cost) -> Cost {
         off: slow_off,
         on: times(on, alone_on, cpu.on).max(slow_off),
         alone: all,
-        lost: (whole.wall + off.wall + on.wall) as f64 - all,
+        lost: (whole.wall + off.wall + on.wall + sums.again.wall) as f64 - all,
     }
 }
 

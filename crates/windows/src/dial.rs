@@ -19,6 +19,9 @@
 //! ([`FOR_TRACKING`], [`FOR_LONG_GAPS`]). That time may begin in the period before, so each window
 //! has the same before it.
 //!
+//! *Whole again.* Where recording whole fits into the budget, no windows are needed: see
+//! `whole.rs`. Light time of its own tells that, which is a period without a window.
+//!
 //! *Least.* A period is at most [`MIN_DUTY`]'s inverse times its window. A budget that does not
 //! even pay for the time between windows is exceeded; [`Scheduler::promise`] then says by how much
 //! at least.
@@ -26,10 +29,11 @@
 //! *Duty.* Windows take a fixed share of wall-clock time, from the start on.
 
 use crate::constants::{
-    FOR_LONG_GAPS, FOR_TRACKING, FOR_WHOLE, MIN_DUTY, OVERDRAFT, SHORT_RUN, USUAL_COST,
-    WANTED_WINDOWS, WHOLE_STEP,
+    AGAIN_STEP, FOR_LONG_GAPS, FOR_TRACKING, FOR_WHOLE, LOOK, MIN_DUTY, OVERDRAFT, SHORT_RUN,
+    USUAL_COST, WANTED_WINDOWS, WHOLE_STEP,
 };
 use crate::cost::Cost;
+use crate::whole::Whole;
 use crate::{Assumed, Costs, Lengths, Random, Spent, Sums};
 use std::fmt;
 
@@ -141,6 +145,8 @@ const MAX_TRACKING: f64 = 0.5;
 enum State {
     Start,
     Whole,
+    Looking,
+    Again,
     Before { lengths: Lengths, open: u64, end: u64 },
     WarmUp { counting: u64, end: u64 },
     Counting { end: u64 },
@@ -164,6 +170,7 @@ pub struct Scheduler {
     random: Random,
     state: State,
     planned: Option<Planned>,
+    whole: Whole,
     last: u64,
     windows: usize,
 }
@@ -178,12 +185,17 @@ impl Scheduler {
             Dial::Budget(budget) => budget.is_finite() && budget > 1.0,
             Dial::Duty(duty) => duty > 0.0 && duty <= 1.0,
         };
+        let budget = match dial {
+            Dial::Budget(budget) => Some(budget),
+            Dial::Duty(_) => None,
+        };
         let scheduler = Self {
             dial,
             assumed,
             random: Random::new(seed),
             state: State::Start,
             planned: None,
+            whole: Whole::new(budget),
             last: 0,
             windows: 0,
         };
@@ -233,7 +245,15 @@ impl Scheduler {
                 self.state = State::Whole;
                 Step { period, ..wait(Phase::Whole, now + WHOLE_STEP) }
             }
-            State::Start | State::Whole => self.begin(seen),
+            State::Looking if self.whole.begins(now, &seen.spent) => {
+                self.state = State::Again;
+                Step { period: true, ..wait(Phase::Whole, now + AGAIN_STEP) }
+            }
+            State::Again if self.whole.goes_on(now, &seen.spent) => {
+                wait(Phase::Whole, now + AGAIN_STEP)
+            }
+            State::Looking => self.begin_period(seen),
+            State::Start | State::Whole | State::Again => self.begin(seen),
             State::Before { open, .. } if now < open => wait(Phase::Off, open),
             State::Before { lengths, open, end } if now < open + lengths.whole() => {
                 // If late, the window is as long all the same: a part of it would miss long gaps.
@@ -274,8 +294,22 @@ impl Scheduler {
         Costs::of(&seen.spent, self.windows, self.assumed)
     }
 
-    /// Begins a period.
+    /// Whether everything is recorded, but not because the run has just begun.
+    pub fn is_whole_again(&self) -> bool {
+        self.state == State::Again
+    }
+
+    /// Begins a period, or one that tells what the program takes alone.
     fn begin(&mut self, seen: &Observation) -> Step {
+        if !self.whole.looks(seen.now, &seen.spent) {
+            return self.begin_period(seen);
+        }
+        (self.state, self.planned) = (State::Looking, None);
+        let until = seen.now + LOOK;
+        Step { light: until, period: true, ..wait(Phase::Off, until) }
+    }
+
+    fn begin_period(&mut self, seen: &Observation) -> Step {
         let lengths = seen.lengths;
         let planned = self.planned.take().filter(|planned| planned.length >= lengths.whole());
         let Planned { length, offset, lead } = planned.unwrap_or_else(|| self.plan(seen));

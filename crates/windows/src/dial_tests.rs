@@ -1,6 +1,6 @@
 use super::*;
 use crate::Chooser;
-use crate::constants::MIN_WINDOWS;
+use crate::constants::{MIN_WINDOWS, TRANSLATION};
 
 const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MILLISECOND;
@@ -12,13 +12,15 @@ struct Run {
     threads: u64,
     off: f64,
     on: f64,
+    /// What recording whole costs again, if light time tells what the program takes alone.
+    again: Option<f64>,
     /// In each second it works for this part, and then sleeps.
     busy: f64,
 }
 
 impl Default for Run {
     fn default() -> Self {
-        Self { alone: 20 * SECOND, threads: 2, off: 1.5, on: 2.5, busy: 1.0 }
+        Self { alone: 20 * SECOND, threads: 2, off: 1.5, on: 2.5, again: None, busy: 1.0 }
     }
 }
 
@@ -27,11 +29,13 @@ fn see(lengths: Lengths) -> Observation {
     Observation { now: 0, spent: Sums::default(), lengths, long_gaps: false }
 }
 
-/// How it went: time taken, processor time over that alone, share of time in windows, windows.
+/// How it went: time taken, processor time over that alone, shares of time in windows and recorded
+/// whole again, windows.
 struct Went {
     wall: f64,
     cpu: f64,
     duty: f64,
+    again: f64,
     windows: usize,
 }
 
@@ -50,13 +54,19 @@ impl Run {
         while done < goal && alone < total {
             let step = scheduler.next(&seen).unwrap();
             while seen.now < step.until && done < goal && alone < total {
+                let light = self.again.is_some() && seen.now < step.light;
                 let (spent, slow) = match step.phase {
+                    Phase::Whole if scheduler.is_whole_again() => {
+                        (&mut seen.spent.again, self.again.unwrap_or(self.on))
+                    }
                     Phase::Whole => (&mut seen.spent.whole, self.on),
+                    Phase::Off if light => (&mut seen.spent.off, TRANSLATION),
                     Phase::Off | Phase::Late => (&mut seen.spent.off, self.off),
                     Phase::WarmUp | Phase::Counting => (&mut seen.spent.on, self.on),
                 };
                 let piece = (MILLISECOND / 4).min(step.until - seen.now);
                 seen.now += piece;
+                let before = *spent;
                 spent.wall += piece;
                 if alone % SECOND as f64 <= self.busy * SECOND as f64 {
                     let work = piece as f64 / slow;
@@ -71,14 +81,20 @@ impl Run {
                 } else {
                     alone += piece as f64;
                 }
+                if light {
+                    let more = spent.without(&before);
+                    seen.spent.light += more;
+                }
             }
         }
-        let cpu = (seen.spent.whole.cpu + seen.spent.off.cpu + seen.spent.on.cpu) as f64;
+        let Sums { whole, off, on, again, .. } = seen.spent;
+        let cpu = (whole.cpu + off.cpu + on.cpu + again.cpu) as f64;
         let wall = (seen.now - 5 * SECOND) as f64;
         Went {
             wall: wall / alone,
             cpu: cpu / (done * self.threads as f64),
-            duty: seen.spent.on.wall as f64 / wall,
+            duty: on.wall as f64 / wall,
+            again: again.wall as f64 / wall,
             windows: scheduler.windows(),
         }
     }
@@ -93,6 +109,19 @@ fn a_budget_is_kept_and_used_whatever_windows_cost() {
         assert!(went.cpu >= least - 0.08, "{off} {on}: {}", went.cpu);
         assert!(went.windows >= 20 || on < 2.0, "{off} {on}: {}", went.windows);
     }
+}
+
+#[test]
+fn a_program_whose_windows_only_are_dear_is_recorded_whole() {
+    let under =
+        |on, again| Run { on, again: Some(again), ..Run::default() }.under(Dial::Budget(2.0));
+    let went = under(1.9, 1.8);
+    assert!(went.again > 0.95 && went.cpu <= 2.04 && went.windows == 0, "{}", went.again);
+    let went = under(10.0, 1.8);
+    assert!(went.again > 0.6 && went.cpu <= 2.04, "{} {}", went.again, went.cpu);
+    let went = under(10.0, 2.5);
+    assert!(went.again < 0.1 && went.cpu <= 2.04, "{} {}", went.again, went.cpu);
+    assert!(went.windows > MIN_WINDOWS);
 }
 
 #[test]

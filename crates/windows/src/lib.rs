@@ -17,6 +17,7 @@
 //! | `lengths.rs` | how long warm-up and counting part are to be |
 //! | `cost.rs` | what recording has cost so far, from work in windows and outside |
 //! | `dial.rs` | when the next window opens: within a budget or at a fixed duty |
+//! | `whole.rs` | whether recording whole fits into the budget |
 //! | `random.rs` | the seeded random numbers that place windows |
 //!
 //! Neighbours: `agent` switches and counts, `recorder` feeds this crate and makes tables of its
@@ -30,6 +31,7 @@ mod lengths;
 mod random;
 pub mod rule;
 mod scale;
+mod whole;
 mod window;
 
 pub use cost::{Assumed, Costs, Spent, Sums};

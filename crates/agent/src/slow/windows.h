@@ -135,14 +135,16 @@ static int use_map(struct thread *t, u64 map) {
     return 1;
 }
 
-// The calling thread sees that the phase has changed; whether it observes now. One that may not
+// The calling thread sees that the phase has changed; whether it observes now. After light code,
+// what was known of tracked blocks is forgotten, unless the window goes on that was open before:
+// then all is kept, as if nothing had been written meanwhile. One that may not
 // change its map goes on to observe, and counts in windows only, but for late events of tracked
 // blocks, which count between them.
 COLD int tt_enter_phase(struct thread *t, u32 phase) {
     tt_stop_waiting(t);
     if (PHASE_OF(phase) == PHASE_LIGHT)
         __atomic_store_n(&tt_was_light, 1, __ATOMIC_RELAXED);
-    else if (!forget_tracked())
+    else if (WINDOW_OF(phase) != __atomic_load_n(&tt_opened, __ATOMIC_RELAXED) && !forget_tracked())
         return 0;
     if (PHASE_OF(phase) == PHASE_OFF || PHASE_OF(phase) == PHASE_LIGHT || PHASE_OF(phase) == PHASE_LATE) {
         if (t->observes && use_map(t, t->passing))

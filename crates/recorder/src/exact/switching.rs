@@ -7,8 +7,10 @@
 //! that, late events are counted. Neighbours: `watch` asks at each turn and looks at threads,
 //! [`windowed`](crate::windowed) makes estimates of the counts.
 
+mod asking;
 mod stretches;
 
+use self::asking::Asking;
 use self::stretches::{ANEW, MIN_STRETCH_NS, Rate, Stretch, Tracking, tracked_parts};
 use crate::clock::cpu_time;
 use crate::memory::{Mapping, SharedMemory};
@@ -50,11 +52,6 @@ const MIN_LIGHT_NS: u64 = 10_000_000;
 /// Budgets up to this one need native time: between windows, light code takes up to twice as long
 /// for interpreters.
 const MAX_FOR_NATIVE: f64 = 1.2;
-/// How long threads are asked to leave light code for the program's own, and how long until they
-/// are asked again for the first time, ns; then twice as long each time.
-const ASKING_NS: u64 = 1_000_000;
-const ASK_AGAIN_NS: u64 = 8_000_000;
-
 /// Which code threads run between windows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Code {
@@ -74,32 +71,6 @@ pub struct Part {
     pub phase: Phase,
     /// Whether code with checks was run, so that tracked blocks were observed.
     pub checked: bool,
-}
-
-/// When threads are asked to leave light code for the program's own: each time it takes them a
-/// moment, and those that may not go lose some time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Asking {
-    /// When that ends, or begins again, ns.
-    until_ns: u64,
-    now: bool,
-    rest_ns: u64,
-}
-
-impl Asking {
-    const NEVER: Self = Self { until_ns: u64::MAX, now: false, rest_ns: 0 };
-
-    fn begin(now_ns: u64) -> Self {
-        Self { until_ns: now_ns + ASKING_NS, now: true, rest_ns: ASK_AGAIN_NS }
-    }
-
-    fn next(self, now_ns: u64) -> Self {
-        if self.now {
-            let until_ns = now_ns + self.rest_ns;
-            return Self { until_ns, now: false, rest_ns: 2 * self.rest_ns };
-        }
-        Self { until_ns: now_ns + ASKING_NS, now: true, ..self }
-    }
 }
 
 /// What a program has done up to a moment.
@@ -129,6 +100,9 @@ pub struct Switched {
     pub warm_up_ns: u64,
     /// What each counting part saw of transfers, by its period.
     pub unwritten: Vec<(u32, Unwritten)>,
+    /// Transfers that were seen while everything was recorded, and first accesses of blocks whose
+    /// last writer may have been forgotten.
+    pub whole: [u64; 2],
     /// What the program would have taken alone, as parts of the time that it took: the least, what
     /// is likely, and the most; `None` where the time between windows is not enough to tell.
     pub alone: Option<[f64; 3]>,
@@ -191,6 +165,8 @@ pub struct Switching<'a> {
     /// Of the processor's clock.
     cycle_ns: f64,
     window: u32,
+    /// The window in which everything was recorded last.
+    whole_window: u32,
     /// When to turn next, ns, and the further parts of the step, the next one last.
     until_ns: u64,
     further: Vec<Stretch>,
@@ -239,6 +215,7 @@ impl<'a> Switching<'a> {
             cpus,
             cycle_ns: cycle_ns(),
             window: FIRST_WINDOW,
+            whole_window: FIRST_WINDOW,
             until_ns: 0,
             further: Vec::new(),
             code: Code::Checked,
@@ -282,7 +259,7 @@ impl<'a> Switching<'a> {
 
     /// When to call that, or [`ask`](Self::ask), ns.
     pub fn next_ns(&self) -> u64 {
-        self.until_ns.min(self.asking.until_ns)
+        self.until_ns.min(self.asking.until_ns())
     }
 
     /// Which code threads run now.
@@ -292,7 +269,7 @@ impl<'a> Switching<'a> {
 
     /// Asks threads in light code to leave it for the program's own, or no longer, when it is time.
     pub fn ask(&mut self, now_ns: u64) {
-        if self.code == Code::Native && now_ns >= self.asking.until_ns {
+        if self.code == Code::Native && now_ns >= self.asking.until_ns() {
             self.asking = self.asking.next(now_ns);
             self.show_leaves();
         }
@@ -303,7 +280,9 @@ impl<'a> Switching<'a> {
         let leaves = match self.code {
             Code::Checked => leave::LIGHT,
             Code::Light => leave::CHECKED,
-            Code::Native if self.asking.now => leave::CHECKED | leave::LIGHT | leave::TO_NATIVE,
+            Code::Native if self.asking.is_now() => {
+                leave::CHECKED | leave::LIGHT | leave::TO_NATIVE
+            }
             Code::Native => leave::CHECKED | leave::TO_NATIVE,
         };
         // Before threads are looked at: those that are about to go see it, or are seen.
@@ -448,6 +427,7 @@ impl<'a> Switching<'a> {
             checking: (checking * self.cycle_ns) as u64,
         };
         match part.phase {
+            Phase::Whole if self.scheduler.is_whole_again() => self.spent.again += slice,
             Phase::Whole => self.spent.whole += slice,
             Phase::Off | Phase::Late => self.spent.off += slice,
             Phase::WarmUp | Phase::Counting => self.spent.on += slice,
@@ -469,11 +449,19 @@ impl<'a> Switching<'a> {
         if let Some(kind) = kind {
             self.rates[kind].add(&slice);
         }
-        if part.phase == Phase::Counting {
-            self.halves.push((done.events.saturating_sub(before.events), work));
-            let near = |done: &Done| done.transfers.saturating_sub(done.far);
-            self.both[0] += near(&done).saturating_sub(near(&before));
-            self.both[1] += done.unknown.saturating_sub(before.unknown);
+        let near = |done: &Done| done.transfers.saturating_sub(done.far);
+        let both = [
+            near(&done).saturating_sub(near(&before)),
+            done.unknown.saturating_sub(before.unknown),
+        ];
+        let add = |sums: &mut [u64; 2]| (0..2).for_each(|k| sums[k] += both[k]);
+        match part.phase {
+            Phase::Counting => {
+                self.halves.push((done.events.saturating_sub(before.events), work));
+                add(&mut self.both);
+            }
+            Phase::Whole => add(&mut self.switched.whole),
+            _ => {}
         }
         if matches!(part.phase, Phase::Counting | Phase::Late) {
             self.late.0 += done.far.saturating_sub(before.far);
@@ -515,7 +503,13 @@ impl<'a> Switching<'a> {
         // tracked anew.
         let tracks = self.anew || before == now && self.code == Code::Checked;
         let opens = tracks || matches!(now, Phase::WarmUp | Phase::Whole);
-        self.window += u32::from(opens);
+        // What was known when everything was recorded is still known if there was nothing but a
+        // moment of light code since: what was written in that is too little to forget the rest.
+        let goes_on = now == Phase::Whole && self.window == self.whole_window;
+        self.window += u32::from(opens && !goes_on);
+        if now == Phase::Whole {
+            self.whole_window = self.window;
+        }
         let header = &self.first.records()[0];
         header.phase.store(word(self.window, now, self.code != Code::Checked), Release);
         self.show_leaves();
@@ -526,12 +520,12 @@ impl<'a> Switching<'a> {
     /// computed from the checks there, or assumed; it may be off by [`UNSURE`], or be anything up
     /// to [`SLOWEST_OFF`].
     pub fn alone(&self) -> Option<[f64; 3]> {
-        let Sums { whole, off, on, .. } = &self.spent;
+        let Sums { whole, off, on, again, .. } = &self.spent;
         if off.work == 0 || off.cpu < MIN_MEASURED {
             return None;
         }
         let windows = (self.window - FIRST_WINDOW) as usize;
-        let all = (whole.wall + off.wall + on.wall) as f64;
+        let all = (whole.wall + off.wall + on.wall + again.wall) as f64;
         let part = |slower: f64| {
             let assumed = Assumed { off: slower, ..Assumed::default() };
             Costs::of(&self.spent, windows, assumed).wall.alone / all

@@ -155,16 +155,58 @@ fn what_counting_parts_saw_is_summed() {
     assert!(periods.clone().is_sorted() && periods.min() > Some(0));
 }
 
+/// Recording costs this program nothing.
 #[test]
-fn a_budget_begins_whole_and_goes_on_in_windows() {
+fn what_fits_the_budget_is_recorded_whole() {
     let memory = memory();
     let mut switching = switching(&memory, Dial::Budget(2.0));
     assert_eq!(first_word(Dial::Budget(2.0)), phase::word(FIRST_WINDOW, phase::COUNT));
-    run(&mut switching, 5000 * MS);
+    let done = run(&mut switching, 5000 * MS);
+    let parts = &switching.switched.parts;
+    let looks: Vec<usize> = (0..parts.len()).filter(|k| parts[*k].phase != Phase::Whole).collect();
+    assert!(looks.len() == 1 && looks[0] > 1 && !parts[looks[0]].checked, "{looks:?}");
+    let Sums { whole, off, light, on, again } = switching.spent;
+    assert_eq!((off, on), (light, Spent::default()));
+    assert_eq!(whole.work + off.work + again.work, done.instructions);
+    assert!(again.work > 4000 * MS);
+}
+
+#[test]
+fn where_there_is_no_clock_of_work_a_budget_goes_on_in_windows() {
+    let memory = memory();
+    let mut switching = switching(&memory, Dial::Budget(2.0));
+    while switching.until_ns() < 5000 * MS {
+        let now_ns = switching.until_ns();
+        let done = Done { instructions: 0, ..done(&switching, switching.last, now_ns) };
+        switching.turn(now_ns, done);
+    }
     let parts = &switching.switched.parts;
     let first = parts.iter().position(|part| part.phase != Phase::Whole).expect("windows");
     assert!(first > 1 && parts[first..].iter().all(|part| part.phase != Phase::Whole));
     assert!(parts[first..].iter().any(|part| part.phase == Phase::Counting));
+}
+
+/// A moment of light code between two times in which everything is recorded changes nothing that is
+/// known.
+#[test]
+fn what_was_known_before_a_look_stays_known() {
+    let memory = memory();
+    let mut switching = switching(&memory, Dial::Budget(2.0));
+    let mut show = |phase, code| {
+        switching.switched.parts.push(Part { period: 1, phase, checked: code == Code::Checked });
+        switching.code = code;
+        switching.show().unwrap();
+        switching.window
+    };
+    let first = show(Phase::Whole, Code::Checked);
+    assert_eq!(show(Phase::Off, Code::Light), first);
+    assert_eq!(show(Phase::Whole, Code::Checked), first);
+    assert_eq!(show(Phase::Off, Code::Light), first);
+    let window = show(Phase::WarmUp, Code::Checked);
+    assert_eq!(window, first + 1);
+    show(Phase::Counting, Code::Checked);
+    show(Phase::Off, Code::Light);
+    assert_eq!(show(Phase::Whole, Code::Checked), window + 1);
 }
 
 #[test]

@@ -131,7 +131,11 @@ pub fn estimate(
         too_short: scale.is_err() && groups.whole.iter().any(|whole| !whole),
         observed: factors.observed,
         whole: factors.whole,
-        missed: missed * estimated(&counts.comm, &groups),
+        missed: {
+            let part = estimated(&counts.comm, &groups);
+            let [transfers, unknown] = switched.whole;
+            missed * part + unknown as f64 / transfers.max(1) as f64 * (1.0 - part)
+        },
     }
 }
 

@@ -1,0 +1,153 @@
+//! Whether recording whole fits into the budget, after the start of a run.
+//!
+//! A window pays for the first access of every cache line in it, and for what code does when it
+//! sees checks again. A program that is recorded whole pays for that once, so many programs cost
+//! less than twice their time then, and more in windows. Whole is also exact.
+//!
+//! Light time tells what the program takes alone. Then it is asked what whole would cost: at most
+//! what windows have cost, and what the start of the run did. If that fits, the program is recorded
+//! whole. If not, it is tried once in a while: what windows cost says little where it is mostly
+//! first accesses.
+//!
+//! The first step of such a time is not judged. Afterwards, whole ends if it costs more than the
+//! budget gives, or if checks for each unit of work change: the program does something else then,
+//! and light time has to tell anew what it takes alone.
+//!
+//! Neighbour: `dial.rs` asks at the beginning of each period, and at each step of such a time.
+
+use crate::constants::{
+    CHANGED, DEAREST_TRIED, FIRST_TRIAL, LATELY, LEAST_TRIED, LOOK_REST, SHORTEST_WHOLE, TOO_DEAR,
+    TRIAL_BACKOFF, TRIAL_REST,
+};
+use crate::cost::{Rates, Spent, Sums, rates_alone};
+
+/// What is known about recording whole.
+#[derive(Clone, Debug)]
+pub(crate) struct Whole {
+    /// Times as long as alone that the run may take; `None`: whole is never asked about.
+    budget: Option<f64>,
+    /// When there is to be light time, and when whole is tried whatever windows cost.
+    look: u64,
+    trial: Option<u64>,
+    /// How long it rests after the next failure.
+    rest: u64,
+    /// Sums when the light time began that is not judged yet, and when whole was judged last.
+    looked: Option<Sums>,
+    judged: Sums,
+    /// The present time in which everything is recorded, or the last one.
+    now: Held,
+}
+
+/// A time in which everything is recorded.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    began: u64,
+    /// Sums at the last step, and how many there were.
+    last: Sums,
+    steps: u32,
+    /// What the program takes alone.
+    alone: Rates,
+    /// What was spent lately, and when it was judged first.
+    lately: Spent,
+    first: Option<Spent>,
+}
+
+impl Whole {
+    pub fn new(budget: Option<f64>) -> Self {
+        Self {
+            budget,
+            look: 0,
+            trial: None,
+            rest: TRIAL_REST,
+            looked: None,
+            judged: Sums::default(),
+            now: Held::default(),
+        }
+    }
+
+    /// Whether light time is to begin, so that it is known what the program takes alone.
+    pub fn looks(&mut self, now: u64, spent: &Sums) -> bool {
+        self.trial.get_or_insert(now + FIRST_TRIAL);
+        if self.budget.is_none() || now < self.look {
+            return false;
+        }
+        self.looked.get_or_insert(*spent);
+        true
+    }
+
+    /// Whether everything is to be recorded from `now` on, where light time ends.
+    pub fn begins(&mut self, now: u64, spent: &Sums) -> bool {
+        let (Some(budget), Some(looked)) = (self.budget, &self.looked) else { return false };
+        let Some(alone) = rates_alone(&spent.light.without(&looked.light)) else {
+            self.look = now + LOOK_REST;
+            return false;
+        };
+        let seen = [spent.on.without(&self.judged.on), spent.whole, self.now.lately];
+        let times = seen.iter().filter_map(|seen| Rates::of(seen)?.over(&alone));
+        let least = times.fold(f64::INFINITY, f64::min);
+        (self.looked, self.judged) = (None, *spent);
+        let is_time = self.trial.is_some_and(|trial| now >= trial);
+        let is_tried = is_time && budget >= LEAST_TRIED && least < DEAREST_TRIED * budget;
+        if least <= budget || is_tried {
+            self.now = Held { began: now, last: *spent, alone, ..Held::default() };
+            return true;
+        }
+        if is_time {
+            self.give_up(now);
+        }
+        self.look = self.trial.unwrap_or(now);
+        false
+    }
+
+    /// A step of the time in which everything is recorded is over; whether that goes on.
+    pub fn goes_on(&mut self, now: u64, spent: &Sums) -> bool {
+        let Some(budget) = self.budget else { return false };
+        let step = spent.again.without(&std::mem::replace(&mut self.now.last, *spent).again);
+        self.now.steps += 1;
+        if self.now.steps == 1 {
+            return true;
+        }
+        self.now.lately = self.now.lately.faded(LATELY, step.wall);
+        self.now.lately += step;
+        let lately = self.now.lately;
+        let Some(rates) = Rates::of(&lately) else { return true };
+        let first = *self.now.first.get_or_insert(lately);
+        let most = TOO_DEAR * budget;
+        let is_dear = rates.over(&self.now.alone).is_some_and(|times| times > most);
+        if !is_dear && !has_changed(&first, &lately) {
+            return true;
+        }
+        if now - self.now.began < SHORTEST_WHOLE {
+            self.give_up(now);
+        } else {
+            (self.look, self.trial) = (now, Some(now + self.rest));
+        }
+        false
+    }
+
+    fn give_up(&mut self, now: u64) {
+        self.trial = Some(now + self.rest);
+        self.look = now + self.rest;
+        self.rest = self.rest.saturating_mul(TRIAL_BACKOFF);
+    }
+}
+
+/// Whether the program executes other code: by the checks for a unit of work, which do not depend
+/// on how fast the processor is.
+fn has_changed(first: &Spent, lately: &Spent) -> bool {
+    let checks = |spent: &Spent| spent.checking as f64 / spent.work as f64;
+    let more = checks(lately) / checks(first);
+    more.is_finite() && !(1.0 / CHANGED..CHANGED).contains(&more)
+}
+
+impl Rates {
+    /// How many times more than alone; the more of processor and wall-clock time.
+    fn over(&self, alone: &Rates) -> Option<f64> {
+        let times = (self.cpu / alone.cpu).max(self.wall / alone.wall);
+        times.is_finite().then_some(times)
+    }
+}
+
+#[cfg(test)]
+#[path = "whole_tests.rs"]
+mod tests;

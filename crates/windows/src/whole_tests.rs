@@ -1,0 +1,136 @@
+use super::*;
+use crate::constants::{AGAIN_STEP, LOOK, TRANSLATION};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// A program on two processors that takes `native` ns for a unit of work alone, and executes as
+/// many ns of checks for one.
+struct Program {
+    now: u64,
+    spent: Sums,
+    native: f64,
+    checks: f64,
+}
+
+impl Program {
+    fn new() -> Self {
+        Self { now: SECOND, spent: Sums::default(), native: 1.0, checks: 0.5 }
+    }
+
+    fn step(&mut self, wall: u64, times: f64, into: fn(&mut Sums) -> &mut Spent) {
+        self.now += wall;
+        let work = (2 * wall) as f64 / (self.native * times);
+        let checking = (work * self.checks) as u64;
+        let cpu = 2 * wall;
+        *into(&mut self.spent) += Spent { wall, cpu, work: work as u64, events: 0, checking };
+    }
+
+    fn light(&mut self, wall: u64) {
+        let checks = std::mem::take(&mut self.checks);
+        self.step(wall, TRANSLATION, |sums| &mut sums.light);
+        self.checks = checks;
+    }
+
+    fn window(&mut self, wall: u64, times: f64) {
+        self.step(wall, times, |sums| &mut sums.on);
+    }
+
+    /// A period begins, with light time if that is wanted; whether whole begins.
+    fn period(&mut self, whole: &mut Whole) -> bool {
+        if !whole.looks(self.now, &self.spent) {
+            return false;
+        }
+        self.light(LOOK);
+        whole.begins(self.now, &self.spent)
+    }
+
+    /// A step of recording whole; whether that goes on.
+    fn again(&mut self, whole: &mut Whole, times: f64) -> bool {
+        self.step(AGAIN_STEP, times, |sums| &mut sums.again);
+        whole.goes_on(self.now, &self.spent)
+    }
+}
+
+#[test]
+fn a_cheap_program_is_recorded_whole_as_soon_as_it_is_known_to_be() {
+    let (mut program, mut whole) = (Program::new(), Whole::new(Some(2.0)));
+    program.step(SECOND / 2, 1.8, |sums| &mut sums.whole);
+    assert!(program.period(&mut whole));
+    assert!((0..100).all(|_| program.again(&mut whole, 1.8)));
+}
+
+#[test]
+fn windows_that_cost_more_are_no_reason_not_to_try() {
+    let (mut program, mut whole) = (Program::new(), Whole::new(Some(2.0)));
+    program.window(SECOND / 10, 5.0);
+    assert!(!program.period(&mut whole), "too early to try");
+    assert!(!whole.looks(program.now, &program.spent), "that is known now");
+    program.now += FIRST_TRIAL;
+    program.window(SECOND / 10, 5.0);
+    assert!(program.period(&mut whole));
+    assert!(program.again(&mut whole, 5.0), "the first step pays for first accesses");
+    assert!((0..100).all(|_| program.again(&mut whole, 1.7)));
+}
+
+#[test]
+fn what_costs_too_much_ends_and_is_tried_seldom() {
+    let (mut program, mut whole) = (Program::new(), Whole::new(Some(2.0)));
+    let mut steps = 0;
+    while program.now < 100 * SECOND {
+        program.window(SECOND / 20, 5.0);
+        if program.period(&mut whole) {
+            steps += 1;
+            while program.again(&mut whole, 4.0) {
+                steps += 1;
+            }
+        }
+    }
+    assert!((1..20).contains(&steps), "{steps}");
+}
+
+#[test]
+fn without_hope_it_is_not_tried() {
+    let (mut program, mut whole) = (Program::new(), Whole::new(Some(2.0)));
+    while program.now < 100 * SECOND {
+        program.window(SECOND / 20, 25.0);
+        assert!(!program.period(&mut whole));
+    }
+    assert!(program.spent.light.wall < SECOND / 2);
+}
+
+#[test]
+fn a_program_that_does_something_else_is_asked_anew_what_it_takes_alone() {
+    let (mut program, mut whole) = (Program::new(), Whole::new(Some(2.0)));
+    program.step(SECOND / 2, 1.5, |sums| &mut sums.whole);
+    assert!(program.period(&mut whole));
+    assert!((0..20).all(|_| program.again(&mut whole, 1.5)));
+    // A processor that others slow down does not change what the program does.
+    program.native = 1.2;
+    assert!((0..20).all(|_| program.again(&mut whole, 1.5)));
+    // Cheaper work, of which checks take a larger part: time for each unit only gets less.
+    (program.native, program.checks) = (0.2, 1.0);
+    assert!((0..20).take_while(|_| program.again(&mut whole, 4.0)).count() < 6);
+    assert!(!program.period(&mut whole));
+    // And back.
+    (program.native, program.checks) = (1.0, 0.5);
+    program.now += TRIAL_REST;
+    program.window(SECOND / 10, 1.9);
+    assert!(program.period(&mut whole));
+}
+
+#[test]
+fn sleep_changes_nothing_and_a_duty_never_asks() {
+    let (mut program, mut whole) = (Program::new(), Whole::new(Some(2.0)));
+    assert!(whole.looks(program.now, &program.spent));
+    assert!(!whole.begins(program.now, &program.spent), "it did nothing in light time");
+    assert!(!whole.looks(program.now, &program.spent));
+    program.now += LOOK_REST;
+    program.window(SECOND / 10, 1.5);
+    assert!(program.period(&mut whole));
+    for _ in 0..50 {
+        program.now += AGAIN_STEP;
+        program.spent.again.wall += AGAIN_STEP;
+        assert!(whole.goes_on(program.now, &program.spent));
+    }
+    assert!(!Whole::new(None).looks(program.now, &program.spent));
+}
