@@ -133,12 +133,17 @@ pub const TRIAL_REST: u64 = 4000 * MILLISECOND;
 /// See [`TRIAL_REST`].
 pub const TRIAL_BACKOFF: u64 = 4;
 
-/// A time in which everything is recorded that was shorter than this was a failure.
-pub const SHORTEST_WHOLE: u64 = 1000 * MILLISECOND;
+/// After how long light time comes again while everything is recorded, at first and at most; each
+/// time it takes twice as long. A virtual machine that starts is seen through in time, and later
+/// light time is a thousandth of the run.
+pub const FIRST_LOOK: u64 = 400 * MILLISECOND;
+/// See [`FIRST_LOOK`].
+pub const LONGEST_UNSEEN: u64 = 30_000 * MILLISECOND;
 
 /// Windows that cost this many times the budget leave no hope that whole would fit: of the
 /// benchmark's kernels, windows cost at most some ten times as much as whole (stencil).
 pub const DEAREST_TRIED: f64 = 10.0;
 
-/// Least budget on which it is tried: exact recording costs this much for the cheapest programs.
-pub const LEAST_TRIED: f64 = 1.2;
+/// Least budget on which a run is recorded whole: exact recording costs this much for the cheapest
+/// programs, and smaller budgets have native time, of which nothing tells how fast it is.
+pub const LEAST_FOR_WHOLE: f64 = 1.25;

@@ -10,14 +10,15 @@
 //! first accesses.
 //!
 //! The first step of such a time is not judged. Afterwards, whole ends if it costs more than the
-//! budget gives, or if checks for each unit of work change: the program does something else then,
-//! and light time has to tell anew what it takes alone.
+//! budget gives. Light time has to tell anew what the program takes alone if checks for each unit
+//! of work change, because it does something else then; if whole is faster than alone, because what
+//! light time told is wrong then (a virtual machine that starts); and now and then in any case.
 //!
 //! Neighbour: `dial.rs` asks at the beginning of each period, and at each step of such a time.
 
 use crate::constants::{
-    CHANGED, DEAREST_TRIED, FIRST_TRIAL, LATELY, LEAST_TRIED, LOOK_REST, SHORTEST_WHOLE, TOO_DEAR,
-    TRIAL_BACKOFF, TRIAL_REST,
+    CHANGED, DEAREST_TRIED, FIRST_LOOK, FIRST_TRIAL, LATELY, LEAST_FOR_WHOLE, LONGEST_UNSEEN,
+    LOOK_REST, TOO_DEAR, TRIAL_BACKOFF, TRIAL_REST,
 };
 use crate::cost::{Rates, Spent, Sums, rates_alone};
 
@@ -34,14 +35,18 @@ pub(crate) struct Whole {
     /// Sums when the light time began that is not judged yet, and when whole was judged last.
     looked: Option<Sums>,
     judged: Sums,
-    /// The present time in which everything is recorded, or the last one.
+    /// The present time in which everything is recorded, or the last one, and how long the next
+    /// one is at most.
     now: Held,
+    most: u64,
 }
 
 /// A time in which everything is recorded.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     began: u64,
+    /// Whether it is over.
+    over: bool,
     /// Sums at the last step, and how many there were.
     last: Sums,
     steps: u32,
@@ -55,13 +60,14 @@ struct Held {
 impl Whole {
     pub fn new(budget: Option<f64>) -> Self {
         Self {
-            budget,
+            budget: budget.filter(|budget| *budget >= LEAST_FOR_WHOLE),
             look: 0,
             trial: None,
             rest: TRIAL_REST,
             looked: None,
             judged: Sums::default(),
-            now: Held::default(),
+            now: Held { over: true, ..Held::default() },
+            most: FIRST_LOOK,
         }
     }
 
@@ -82,24 +88,35 @@ impl Whole {
             self.look = now + LOOK_REST;
             return false;
         };
-        let seen = [spent.on.without(&self.judged.on), spent.whole, self.now.lately];
-        let times = seen.iter().filter_map(|seen| Rates::of(seen)?.over(&alone));
-        let least = times.fold(f64::INFINITY, f64::min);
+        let least = self.least(spent, &alone);
         (self.looked, self.judged) = (None, *spent);
         let is_time = self.trial.is_some_and(|trial| now >= trial);
-        let is_tried = is_time && budget >= LEAST_TRIED && least < DEAREST_TRIED * budget;
-        if least <= budget || is_tried {
+        let most = if self.now.over { budget } else { TOO_DEAR * budget };
+        if least <= most || is_time && least < DEAREST_TRIED * budget {
             self.now = Held { began: now, last: *spent, alone, ..Held::default() };
             return true;
         }
-        if is_time {
+        if is_time || !self.now.over {
             self.give_up(now);
         }
         self.look = self.trial.unwrap_or(now);
+        self.now.over = true;
         false
     }
 
-    /// A step of the time in which everything is recorded is over; whether that goes on.
+    /// How many times longer than alone whole takes at the most, as far as that is known.
+    fn least(&self, spent: &Sums, alone: &Rates) -> f64 {
+        let windows = spent.on.without(&self.judged.on);
+        let seen = match self.now.over {
+            false => self.now.lately,
+            true if windows.work > 0 => windows,
+            true => spent.whole,
+        };
+        Rates::of(&seen).and_then(|seen| seen.over(alone)).unwrap_or(f64::INFINITY)
+    }
+
+    /// A step of the time in which everything is recorded is over; whether that goes on. If not, it
+    /// is over for now, or light time comes next.
     pub fn goes_on(&mut self, now: u64, spent: &Sums) -> bool {
         let Some(budget) = self.budget else { return false };
         let step = spent.again.without(&std::mem::replace(&mut self.now.last, *spent).again);
@@ -109,20 +126,22 @@ impl Whole {
         }
         self.now.lately = self.now.lately.faded(LATELY, step.wall);
         self.now.lately += step;
-        let lately = self.now.lately;
+        let (lately, alone) = (self.now.lately, self.now.alone);
         let Some(rates) = Rates::of(&lately) else { return true };
         let first = *self.now.first.get_or_insert(lately);
         let most = TOO_DEAR * budget;
-        let is_dear = rates.over(&self.now.alone).is_some_and(|times| times > most);
-        if !is_dear && !has_changed(&first, &lately) {
-            return true;
-        }
-        if now - self.now.began < SHORTEST_WHOLE {
+        if rates.over(&alone).is_some_and(|times| times > most) {
+            self.now.over = true;
             self.give_up(now);
-        } else {
-            (self.look, self.trial) = (now, Some(now + self.rest));
+            return false;
         }
-        false
+        let doubtful = rates.cpu < alone.cpu || has_changed(&first, &lately);
+        if doubtful || now - self.now.began >= self.most {
+            self.look = now;
+            self.most = if doubtful { FIRST_LOOK } else { (2 * self.most).min(LONGEST_UNSEEN) };
+            return false;
+        }
+        true
     }
 
     fn give_up(&mut self, now: u64) {

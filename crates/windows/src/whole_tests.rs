@@ -44,10 +44,10 @@ impl Program {
         whole.begins(self.now, &self.spent)
     }
 
-    /// A step of recording whole; whether that goes on.
+    /// A step of recording whole; whether that goes on, maybe after light time.
     fn again(&mut self, whole: &mut Whole, times: f64) -> bool {
         self.step(AGAIN_STEP, times, |sums| &mut sums.again);
-        whole.goes_on(self.now, &self.spent)
+        whole.goes_on(self.now, &self.spent) || self.period(whole)
     }
 }
 
@@ -98,6 +98,22 @@ fn without_hope_it_is_not_tried() {
     assert!(program.spent.light.wall < SECOND / 2);
 }
 
+/// While a virtual machine starts, light time is for translating its code, and tells nothing.
+#[test]
+fn light_time_that_is_slower_than_whole_is_not_believed() {
+    let (mut program, mut whole) = (Program::new(), Whole::new(Some(2.0)));
+    program.native = 20.0;
+    program.step(SECOND / 2, 1.2, |sums| &mut sums.whole);
+    assert!(program.period(&mut whole));
+    program.native = 1.0;
+    let steps = (0..20).take_while(|_| program.again(&mut whole, 10.0)).count();
+    assert!(steps < 5, "{steps}");
+    // As soon as it is cheap after all, it is tried.
+    program.now += TRIAL_REST;
+    program.window(SECOND / 10, 1.5);
+    assert!(program.period(&mut whole));
+}
+
 #[test]
 fn a_program_that_does_something_else_is_asked_anew_what_it_takes_alone() {
     let (mut program, mut whole) = (Program::new(), Whole::new(Some(2.0)));
@@ -110,7 +126,7 @@ fn a_program_that_does_something_else_is_asked_anew_what_it_takes_alone() {
     // Cheaper work, of which checks take a larger part: time for each unit only gets less.
     (program.native, program.checks) = (0.2, 1.0);
     assert!((0..20).take_while(|_| program.again(&mut whole, 4.0)).count() < 6);
-    assert!(!program.period(&mut whole));
+    assert!(!whole.looks(program.now, &program.spent));
     // And back.
     (program.native, program.checks) = (1.0, 0.5);
     program.now += TRIAL_REST;
@@ -132,5 +148,6 @@ fn sleep_changes_nothing_and_a_duty_never_asks() {
         program.spent.again.wall += AGAIN_STEP;
         assert!(whole.goes_on(program.now, &program.spent));
     }
+    assert!(!Whole::new(Some(1.05)).looks(program.now, &program.spent), "nothing is so cheap");
     assert!(!Whole::new(None).looks(program.now, &program.spent));
 }

@@ -9,7 +9,7 @@ use crate::counts;
 use crate::session::Session;
 use crate::turns::Turns;
 use profile::{EventRow, FlowRow, SiteRow};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use types::{CommKind, Sharing, ThreadId};
 use wire::session::MAX_THREADS;
@@ -165,10 +165,11 @@ impl Flow {
     pub fn whole(&self, events: &[EventRow], (start_ns, end_ns): (u64, u64)) -> Vec<Stretch> {
         let counted = |event: &EventRow| if event.hits > 0 { event.hits } else { event.count };
         let rest = self.since(events, counted);
+        let late: HashSet<Key> = rest.iter().map(|(key, _)| *key).collect();
         let mut estimates: HashMap<Key, [u64; 2]> = HashMap::new();
         for event in events.iter().filter(|event| event.hits > 0) {
             let Some(mut key) = Key::of(event) else { continue };
-            if !self.sums.contains_key(&key) && !rest.iter().any(|(known, _)| *known == key) {
+            if !self.sums.contains_key(&key) && !late.contains(&key) {
                 key = key.coarse();
             }
             let sums = estimates.entry(key).or_default();

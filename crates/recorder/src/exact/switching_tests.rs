@@ -164,7 +164,8 @@ fn what_fits_the_budget_is_recorded_whole() {
     let done = run(&mut switching, 5000 * MS);
     let parts = &switching.switched.parts;
     let looks: Vec<usize> = (0..parts.len()).filter(|k| parts[*k].phase != Phase::Whole).collect();
-    assert!(looks.len() == 1 && looks[0] > 1 && !parts[looks[0]].checked, "{looks:?}");
+    assert!((1..6).contains(&looks.len()) && looks[0] > 1, "{looks:?}");
+    assert!(looks.iter().all(|look| !parts[*look].checked));
     let Sums { whole, off, light, on, again } = switching.spent;
     assert_eq!((off, on), (light, Spent::default()));
     assert_eq!(whole.work + off.work + again.work, done.instructions);
