@@ -282,7 +282,8 @@ impl<'a> Body<'a> {
         if !tests.questions.is_empty() {
             self.emit_head(tests)?;
         }
-        let steps = checks.len() + HEAD_TEST * tests.quick().count();
+        let tests_and_comparisons = HEAD_TEST * tests.quick().count() + self.comparisons();
+        let steps = checks.len() + tests_and_comparisons;
         let counted_at = count.then(|| self.counting_place(checks)).flatten();
         self.counted_at = counted_at.unwrap_or(0);
         if count && counted_at.is_none() {

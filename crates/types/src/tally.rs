@@ -13,7 +13,7 @@ const BITS: u32 = 8;
 const MAX_OF_A_KIND: u32 = (1 << BITS) - 1;
 
 /// What code executes in one run, in bytes from the lowest on: stores, loads, instructions, and the
-/// checks that the engine put before them.
+/// checks that the engine put before them, of memory and of code that may change.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Meaning(u32);
 

@@ -85,6 +85,11 @@ impl Body<'_> {
         Ok(())
     }
 
+    /// Words that the block compares: each takes about as long as a check that passes.
+    pub(crate) fn comparisons(&self) -> usize {
+        words(self.source.pc, &self.source.original).len()
+    }
+
     /// `op r64, [rip + literal]`
     fn with_literal(&mut self, opcode: u8, register: usize, value: u64) {
         let rex = 0x48 | ((register >> 3) as u8) << 2;

@@ -8,13 +8,12 @@
 //! [`windowed`](crate::windowed) makes estimates of the counts.
 
 mod asking;
+pub mod steps;
 mod stretches;
 
 use self::asking::Asking;
 use self::stretches::{ANEW, MIN_STRETCH_NS, Rate, Stretch, Tracking, tracked_parts};
-use crate::clock::cpu_time;
 use crate::memory::{Mapping, SharedMemory};
-use std::arch::asm;
 use std::io;
 use std::sync::atomic::Ordering::{Release, SeqCst};
 use std::time::Duration;
@@ -29,11 +28,6 @@ use wire::windows::{FIRST_WINDOW, leave, phase, used};
 /// How long one thread runs while others wait for its processor, ns: between Linux' shortest slice
 /// (3 ms, more with more processors) and a tick at 250 Hz.
 const RUN_NS: u64 = 4_000_000;
-/// Cycles that a check that passes takes, and an addition to a tally: between windows, pairs, cg,
-/// is, sort, radix and hash of the benchmark took 1.6, 1.7, 2.3, 1.3, 1.2 and 1.2 times as long as
-/// alone, and by these numbers 1.5, 2.0, 1.9, 1.5, 1.6 and 1.2 times.
-const CHECK_CYCLES: f64 = 1.5;
-const TALLY_CYCLES: f64 = 0.8;
 /// Time slices while everything is recorded, ns.
 const WHOLE_SLICE_NS: u64 = 10_000_000;
 /// How many times longer than alone programs may take between windows: about twice the benchmark's
@@ -162,8 +156,6 @@ pub struct Switching<'a> {
     fixed_ns: Option<u64>,
     chooser: Chooser,
     cpus: u64,
-    /// Of the processor's clock.
-    cycle_ns: f64,
     window: u32,
     /// The window in which everything was recorded last.
     whole_window: u32,
@@ -213,7 +205,6 @@ impl<'a> Switching<'a> {
             fixed_ns: None,
             chooser: Chooser::default(),
             cpus,
-            cycle_ns: cycle_ns(),
             window: FIRST_WINDOW,
             whole_window: FIRST_WINDOW,
             until_ns: 0,
@@ -417,14 +408,13 @@ impl<'a> Switching<'a> {
         let (since, before) = std::mem::replace(&mut self.last, (now_ns, done));
         let part = self.part();
         let work = done.instructions.saturating_sub(before.instructions);
-        let steps = [0, 1].map(|k| done.steps[k].saturating_sub(before.steps[k]) as f64);
-        let checking = steps[0] * CHECK_CYCLES + steps[1] * TALLY_CYCLES;
+        let steps = [0, 1].map(|k| done.steps[k].saturating_sub(before.steps[k]));
         let slice = Spent {
             wall: now_ns.saturating_sub(since),
             cpu: done.cpu_ns.saturating_sub(before.cpu_ns),
             work,
             events: done.events.saturating_sub(before.events),
-            checking: (checking * self.cycle_ns) as u64,
+            checking: steps::time_ns(steps),
         };
         match part.phase {
             Phase::Whole if self.scheduler.is_whole_again() => self.spent.again += slice,
@@ -563,23 +553,6 @@ fn children_time() -> Duration {
     };
     let of = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
     of(usage.ru_utime) + of(usage.ru_stime)
-}
-
-/// Length of a cycle, by additions of which each needs the one before; the least of some tries, as
-/// others may run meanwhile.
-fn cycle_ns() -> f64 {
-    const TRIES: u32 = 5;
-    const ADDITIONS: u32 = 20_000;
-    let once = |_| {
-        let (start, mut sum) = (cpu_time(), 0_u64);
-        for _ in 0..ADDITIONS {
-            // SAFETY: adds to a register.
-            unsafe { asm!("add {0}, 1", inout(reg) sum, options(nomem, nostack)) };
-        }
-        std::hint::black_box(sum);
-        (cpu_time() - start).as_nanos() as f64 / f64::from(ADDITIONS)
-    };
-    (0..TRIES).map(once).fold(f64::INFINITY, f64::min)
 }
 
 #[cfg(test)]

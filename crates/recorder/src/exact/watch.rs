@@ -25,10 +25,10 @@ use crate::regions::Regions;
 use crate::running::{Looks, Running};
 use crate::session::{Session, SessionOptions};
 use crate::signals::block_signals;
-use crate::switching::{Code, Done, Switched, Switching};
+use crate::switching::{Code, Done, Switched, Switching, steps};
 use crate::timeline::{Executed, Sample, Timeline, join_samples};
 use costs::{Costs, SHARE};
-use native::NativeTime;
+use native::{NativeTime, Pace};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::thread;
@@ -502,7 +502,8 @@ impl<'a> Process<'a> {
     fn add_done(&mut self, done: &mut Done, slice: u32, code: Code) {
         let cpu_ns = self.cpu_since();
         done.cpu_ns += cpu_ns;
-        let spent = (cpu_ns, std::mem::take(&mut self.calls_made));
+        let calls = std::mem::take(&mut self.calls_made);
+        let spent = Pace { cpu_ns, calls, steps_ns: steps::time_ns(self.counted.steps) };
         self.native_time.add(code, spent, slice, &mut self.seen.samples);
         let samples = self.seen.samples.iter().rev().take_while(|sample| sample.slice == slice);
         for sample in samples {

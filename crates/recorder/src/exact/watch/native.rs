@@ -3,7 +3,8 @@
 //! Threads that run the program's own code count nothing. What they executed is estimated by the
 //! processor time that the process took: at the rate of the light time before, and shared out over
 //! threads as then. Light code may be slower than the program's own; by how much, the system calls
-//! tell that the process makes in equal processor time, if it makes enough of them.
+//! tell that the process makes in equal processor time, if it makes enough of them, and else the
+//! steps that light code makes for the recording.
 
 use super::Process;
 use crate::switching::Code;
@@ -20,11 +21,15 @@ const MAX_FASTER: f64 = 3.0;
 /// Light time that is long enough to tell a rate by itself, ns of processor time.
 const MIN_LIGHT_NS: u64 = 1_000_000;
 
-/// What a process has done in one kind of time.
+/// What a process has done in some time.
 #[derive(Clone, Copy, Default)]
-struct Pace {
-    cpu_ns: u64,
-    calls: u64,
+pub struct Pace {
+    /// Processor time, ns.
+    pub cpu_ns: u64,
+    /// System calls.
+    pub calls: u64,
+    /// Processor time of steps for the recording, ns.
+    pub steps_ns: u64,
 }
 
 /// What is known of the native time of a process.
@@ -38,27 +43,22 @@ pub struct NativeTime {
 }
 
 impl NativeTime {
-    /// Notes a slice that is over: the processor time it took, in ns, and the system calls that
-    /// were made in it. If it was native, adds the estimated work to its samples.
-    pub fn add(
-        &mut self,
-        code: Code,
-        (cpu_ns, calls): (u64, u64),
-        slice: u32,
-        samples: &mut Vec<Sample>,
-    ) {
+    /// Notes a slice that is over, and what was done in it. If it was native, adds the estimated
+    /// work to its samples.
+    pub fn add(&mut self, code: Code, done: Pace, slice: u32, samples: &mut Vec<Sample>) {
+        let cpu_ns = done.cpu_ns;
         let first = samples.partition_point(|sample| sample.slice < slice);
         match code {
             Code::Checked => {}
             Code::Light => {
-                add(&mut self.light, cpu_ns, calls);
+                add(&mut self.light, done);
                 if cpu_ns >= MIN_LIGHT_NS && first < samples.len() {
                     self.last_ns = cpu_ns;
                     self.last = samples[first..].iter().map(|s| (s.thread, s.executed)).collect();
                 }
             }
             Code::Native => {
-                add(&mut self.native, cpu_ns, calls);
+                add(&mut self.native, done);
                 self.add_native(cpu_ns, slice, first, samples);
             }
         }
@@ -82,20 +82,22 @@ impl NativeTime {
         samples.append(&mut of_slice);
     }
 
-    /// How many times faster than light code the program's own is; 1 where that is not known.
+    /// How many times faster than light code the program's own is.
     fn faster(&self) -> f64 {
         let Self { light, native, .. } = self;
         if light.calls.min(native.calls) < MIN_CALLS {
-            return 1.0;
+            let program_ns = light.cpu_ns.saturating_sub(light.steps_ns).max(1);
+            return (light.cpu_ns as f64 / program_ns as f64).clamp(1.0, MAX_FASTER);
         }
         let rate = |pace: &Pace| pace.calls as f64 / pace.cpu_ns.max(1) as f64;
         (rate(native) / rate(light)).clamp(1.0, MAX_FASTER)
     }
 }
 
-fn add(pace: &mut Pace, cpu_ns: u64, calls: u64) {
-    pace.cpu_ns += cpu_ns;
-    pace.calls += calls;
+fn add(pace: &mut Pace, more: Pace) {
+    pace.cpu_ns += more.cpu_ns;
+    pace.calls += more.calls;
+    pace.steps_ns += more.steps_ns;
 }
 
 /// The kernel's `siginfo_t` of a signal that was sent with a value.
