@@ -94,9 +94,11 @@ test-browser: packages-test build ## the report's page in a headless browser
 stress: packages-test build ## the stress mix, 1000 runs, 8 at once
 	THREADTALK_STRESS_RUNS=1000 $(CARGO) test --release -p threadtalk-e2e --test stress -- --nocapture
 
-soak: packages-test build ## 200 mixed runs of the distribution's programs, 4 at once; then with a cache too small
+soak: packages-test build ## 200 mixed runs of the distribution's programs, 4 at once; then with a cache too small, and in windows
 	THREADTALK_SOAK_SHORT=10000 THREADTALK_SOAK_RUNS=200 $(CARGO) test --release -p threadtalk-e2e --test soak -- --nocapture
 	THREADTALK_CACHE_KIB=6144 $(CARGO) test --release -p threadtalk-e2e --test soak -- --nocapture
+	for budget in 5% 2x; do THREADTALK_SOAK_BUDGET=$$budget THREADTALK_SOAK_RUNS=100 \
+		$(CARGO) test --release -p threadtalk-e2e --test soak mixed -- --nocapture || exit 1; done
 
 fuzz: ## random instruction bytes natively and through the engine, FUZZ_SECONDS (600), FUZZ_SEED
 	THREADTALK_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) THREADTALK_FUZZ_SEED=$(or $(FUZZ_SEED),$(shell date +%j%H%M)) \
