@@ -100,8 +100,8 @@ pub const MIN_EVENT_TIME: f64 = 40.0;
 /// Times longer that translated code takes without its checks, in the median.
 pub const TRANSLATION: f64 = 1.05;
 
-/// Light time that tells what the program takes alone: one thread is measured ([`MIN_MEASURED`]) in
-/// it.
+/// Light time that tells what the program takes alone: one thread that runs is enough to measure it
+/// ([`MIN_MEASURED`]).
 pub const LOOK: u64 = 30 * MILLISECOND;
 
 /// How long after light time in which the program hardly did anything there is more: 3 % of the
@@ -112,15 +112,16 @@ pub const LOOK_REST: u64 = 1000 * MILLISECOND;
 /// accessed in the first one, which is not judged.
 pub const AGAIN_STEP: u64 = 100 * MILLISECOND;
 
-/// Half of what counts as spent lately while everything is recorded.
+/// While everything is recorded, what was spent this long ago weighs half as much as what was spent
+/// now.
 pub const LATELY: u64 = 200 * MILLISECOND;
 
 /// By this factor, more or less, checks for a unit of work must change until the program is taken
 /// to do something else.
 pub const CHANGED: f64 = 1.3;
 
-/// Recording whole ends if it costs so many times the budget: the processor's own speed varies by a
-/// tenth while the program does the same.
+/// Recording whole goes on until it costs the budget times this. The processor's speed varies by a
+/// tenth, so a program may cost that much more for a moment.
 pub const TOO_DEAR: f64 = 1.1;
 
 /// When recording whole is tried first, although windows have cost more than the budget gives: two

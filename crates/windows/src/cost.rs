@@ -101,7 +101,7 @@ pub struct Sums {
     pub light: Spent,
     /// In windows.
     pub on: Spent,
-    /// While everything was recorded again, after the first window.
+    /// While everything was recorded, but for the start of the run.
     pub again: Spent,
 }
 

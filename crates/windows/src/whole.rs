@@ -1,8 +1,8 @@
 //! Whether recording whole fits into the budget, after the start of a run.
 //!
-//! A window pays for the first access of every cache line in it, and for what code does when it
-//! sees checks again. A program that is recorded whole pays for that once, so many programs cost
-//! less than twice their time then, and more in windows. Whole is also exact.
+//! In each window, the first access of every cache line takes a slow path. A run that is recorded
+//! whole has these accesses once. So there are programs that take less than twice their time when
+//! recorded whole, and more in windows. Recording whole is also exact.
 //!
 //! Light time tells what the program takes alone. Then it is asked what whole would cost: at most
 //! what windows have cost, and what the start of the run did. If that fits, the program is recorded
@@ -104,7 +104,8 @@ impl Whole {
         false
     }
 
-    /// How many times longer than alone whole takes at the most, as far as that is known.
+    /// An upper bound of the slowdown when recorded whole, from what was seen; infinite if that was
+    /// too little.
     fn least(&self, spent: &Sums, alone: &Rates) -> f64 {
         let windows = spent.on.without(&self.judged.on);
         let seen = match self.now.over {

@@ -23,7 +23,7 @@ const LEFT: u64 = 4096;
 
 /// What the kernel leaves free below the stack pointer.
 const RED_ZONE: u64 = 128;
-/// The state in a frame is aligned to so many bytes.
+/// Bytes that the floating-point state in a frame is aligned to.
 const ALIGNMENT: u64 = 64;
 
 /// Moves the frame down if the kernel has begun the program's stack for handlers with it, or to the

@@ -46,6 +46,7 @@ const MIN_LIGHT_NS: u64 = 10_000_000;
 /// Budgets up to this one need native time: between windows, light code takes up to twice as long
 /// for interpreters.
 const MAX_FOR_NATIVE: f64 = 1.2;
+
 /// Which code threads run between windows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Code {

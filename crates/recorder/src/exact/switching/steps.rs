@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 const CHECK_CYCLES: f64 = 1.5;
 const TALLY_CYCLES: f64 = 0.8;
 
-/// Processor time of so many checks and additions to tallies, ns.
+/// Processor time that these checks and additions to tallies take, ns.
 pub fn time_ns([checks, additions]: [u64; 2]) -> u64 {
     static CYCLE_NS: OnceLock<f64> = OnceLock::new();
     let cycles = checks as f64 * CHECK_CYCLES + additions as f64 * TALLY_CYCLES;
