@@ -114,14 +114,7 @@ impl Scale {
     /// Fails with fewer than [`MIN_WINDOWS`] strata.
     pub fn new(windows: &[Window], clock: Clock) -> Result<Self, TooShort> {
         let faults = faults(windows);
-        let usable: Vec<bool> = faults.iter().map(Option::is_none).collect();
-        let (work, counted) =
-            windows.iter().zip(&usable).fold((0.0, 0.0), |sum, (window, usable)| {
-                let (work, counted) = window.sums();
-                (sum.0 + work, sum.1 + if *usable { counted } else { 0.0 })
-            });
-        let share = if work > 0.0 { counted / work } else { 0.0 };
-        let (of_window, strata) = strata(windows, &usable, share);
+        let Divided { of_window, strata, work, share } = Divided::of(windows, &faults);
         if strata.len() < MIN_WINDOWS {
             return Err(TooShort { windows: strata.len() });
         }
@@ -206,6 +199,37 @@ fn faults(windows: &[Window]) -> Vec<Option<BadWindow>> {
         window.check().err().or(late.then_some(BadWindow::Overlap))
     };
     windows.iter().map(fault).collect()
+}
+
+/// What one event of each window stands for, also where the windows are too few for a [`Scale`]. 0:
+/// its counts do not count.
+pub fn factors(windows: &[Window]) -> Vec<f64> {
+    let Divided { of_window, strata, .. } = Divided::of(windows, &faults(windows));
+    let factor = |of: Option<u32>| strata.get(of? as usize).map(|stratum| stratum.factor);
+    of_window.into_iter().map(|of| factor(of).unwrap_or(0.0)).collect()
+}
+
+/// Windows by strata.
+struct Divided {
+    of_window: Vec<Option<u32>>,
+    strata: Vec<Stratum>,
+    /// Work in all periods, and the part of it that lay in counting parts.
+    work: f64,
+    share: f64,
+}
+
+impl Divided {
+    fn of(windows: &[Window], faults: &[Option<BadWindow>]) -> Self {
+        let usable: Vec<bool> = faults.iter().map(Option::is_none).collect();
+        let (work, counted) =
+            windows.iter().zip(&usable).fold((0.0, 0.0), |sum, (window, usable)| {
+                let (work, counted) = window.sums();
+                (sum.0 + work, sum.1 + if *usable { counted } else { 0.0 })
+            });
+        let share = if work > 0.0 { counted / work } else { 0.0 };
+        let (of_window, strata) = strata(windows, &usable, share);
+        Self { of_window, strata, work, share }
+    }
 }
 
 /// Joins periods until each stratum has its part of the counted work.

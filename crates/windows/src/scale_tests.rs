@@ -79,6 +79,17 @@ fn few_windows_and_a_program_that_did_nothing_are_too_short() {
     assert_eq!(Scale::new(&[], Clock::Instructions).unwrap_err(), TooShort { windows: 0 });
 }
 
+/// Windows follow each other closely at the start of a run, where what they count stands for
+/// little.
+#[test]
+fn a_few_windows_stand_for_their_own_periods_too() {
+    let few = windows(&[&[(20, 10)][..], &[(30, 10)], &[(1000, 10)], &[(1000, 20)]]);
+    assert_eq!(crate::factors(&few), [2.0, 3.0, 100.0, 50.0]);
+    let mut set_aside = few.clone();
+    set_aside[2].close = set_aside[2].count;
+    assert_eq!(crate::factors(&set_aside), [2.0, 3.0, 0.0, 100.0]);
+}
+
 #[test]
 fn paces_make_the_work_of_each_thread_add_up() {
     // In windows, thread 1 does half as much of its work as thread 0.

@@ -239,7 +239,6 @@ enum Unseen {
 }
 
 impl Factors {
-    /// Without a scale, the work that was not counted is shared out over all that was.
     fn new(
         groups: &Groups,
         windows: &[Window],
@@ -261,11 +260,11 @@ impl Factors {
         };
         let (exact, sampled) = (counted(true), counted(false));
         let rough = if sampled > 0.0 { ((total - exact) / sampled).max(1.0) } else { 0.0 };
+        let few = if scale.is_none() { windows::factors(windows) } else { Vec::new() };
         let factor = |group: usize| match scale {
             _ if groups.whole[group] => 1.0,
             Some(scale) => scale.factor(group).unwrap_or(0.0),
-            None if usable(group) => rough,
-            None => 0.0,
+            None => few[group],
         };
         let of_group = (0..all.len()).map(factor).collect();
         let share = |part: f64| if total > 0.0 { part / total } else { 1.0 };
