@@ -15,6 +15,8 @@ mod header;
 #[path = "src/layouts.rs"]
 #[allow(dead_code)]
 mod layouts;
+#[path = "src/tracked/note.rs"]
+mod note;
 #[path = "build/shared.rs"]
 mod shared;
 

@@ -3,13 +3,14 @@
 use crate::header::{Header, InC, Structure, constants, in_c, structure};
 use crate::layouts::{
     self, AllocatedBlock, Awaited, Blocks, Call, CellPlace, Chain, Choice, Chosen, Cover, Departed,
-    Frame, Rule, Session, ThreadState, Told, TrackedNote, how, rule,
+    Frame, Rule, Session, ThreadState, Told, how, rule,
 };
+use crate::note::TrackedNote;
 use engine::access::Repeat;
 use engine::elements::{self, Kind, Mask};
 use engine::{control, descriptor, grants, options};
 use std::mem::offset_of;
-use wire::detail::{self, Cell, ChunkHead, Event, Returns, holds, kind};
+use wire::detail::{self, Cell, ChunkHead, Event, Returns, gap, holds, kind};
 use wire::objects;
 use wire::pages;
 use wire::session::{self, Deaths, mode};
@@ -49,6 +50,7 @@ pub fn header() -> String {
     shadow(h);
     counting(h);
     translated_code(h);
+    thread_page(h);
     windows(h);
     pages(h);
     shared_memory(h);
@@ -94,7 +96,7 @@ fn shadow(h: &mut Header) {
         MAP_BYTES = grants::BYTES,
         TRACKED_OF = wire::windows::TRACKED_OF,
     );
-    structure!(h, "tracked_note" = TrackedNote { written, visits });
+    structure!(h, "tracked_note" = TrackedNote { written, visits, when, seen });
     structure!(h, "departed" = Departed { block, reader, next });
 }
 
@@ -118,6 +120,15 @@ fn counting(h: &mut Header) {
         LATE = kind::LATE,
         KINDS = kind::COUNT,
         OTHER_PROCESS = kind::OTHER_PROCESS,
+        GAP_UNKNOWN = gap::UNKNOWN,
+        GAP_FIRST = gap::FIRST,
+        GAP_LAST = gap::LAST,
+        GAP_LATE = gap::LATE,
+        GAP_END_0 = gap::ENDS[0],
+        GAP_END_1 = gap::ENDS[1],
+        GAP_END_2 = gap::ENDS[2],
+        GAP_UNIT_SHIFT = gap::UNIT_SHIFT,
+        KNOWN_BACK = gap::KNOWN_BACK,
         WIDEST_BITS = layouts::WIDEST_EVENT_BITS,
         FILTER_BITS = layouts::FILTER_BITS,
         LATELY_BITS = layouts::LATELY_BITS,
@@ -135,7 +146,7 @@ fn counting(h: &mut Header) {
             other_site,
             other,
             kind,
-            _pad,
+            gap,
             object,
             count,
             own_bytes,
@@ -240,6 +251,9 @@ fn translated_code(h: &mut Header) {
         REP_COMPARES = Repeat::COMPARES,
         REP_WHILE_DIFFERENT = Repeat::WHILE_DIFFERENT,
     );
+}
+
+fn thread_page(h: &mut Header) {
     constants!(
         h,
         THREAD_PAGE_BYTES = -control::PAGE,
@@ -250,6 +264,10 @@ fn translated_code(h: &mut Header) {
         PAGE_FAR = offset_of!(session::ThreadPage, far),
         PAGE_EVENTS = offset_of!(session::ThreadPage, events),
         PAGE_LATE_BLOCKS = offset_of!(session::ThreadPage, late_blocks),
+        PAGE_TOUCHED = offset_of!(session::ThreadPage, footprint.touched),
+        PAGE_WINDOWS = offset_of!(session::ThreadPage, footprint.windows),
+        HOOK_PARTS = objects::HOOK_PARTS,
+        PAGE_HOOKS = offset_of!(session::ThreadPage, hooks),
         CONTROL_APP_RSP = control::APP_RSP - control::PAGE,
         CONTROL_SITE = control::SITE - control::PAGE,
         CONTROL_THREAD = control::THREAD - control::PAGE,

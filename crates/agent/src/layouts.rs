@@ -484,16 +484,6 @@ pub struct Session {
     pub tallies: *const AtomicU32,
 }
 
-/// What is noted about a tracked block.
-#[repr(C)]
-pub struct TrackedNote {
-    /// Number of the last window in which the block was written. The highest bit is set once the
-    /// block has had a late event.
-    pub written: u32,
-    /// How often slow paths have come to it after a window, and that window's number.
-    pub visits: u32,
-}
-
 /// A reading of a block by a thread that has ended.
 #[repr(C)]
 pub struct Departed {
@@ -564,8 +554,9 @@ variables! {
     /// it; 0 = no blocks are tracked.
     tt_tracked: [u64; MAX_BANKS],
     tt_tracked_notes: u64,
-    /// The recording's phase.
+    /// The recording's phase, and whether what is allocated is looked at in windows only.
     tt_phase: *const AtomicU32,
+    tt_unfollowed: *const AtomicU32,
     /// Whether threads may write the base of %gs themselves.
     tt_writes_gs: u32,
     /// Address of the shadow of shared memory (`wire::shared`); 0 = the mode has none.
@@ -582,6 +573,8 @@ variables! {
     tt_opened: u32,
     /// 1: threads may have run code without checks since tracked blocks were forgotten.
     tt_was_light: u32,
+    /// 1: a thread may not read the processor's clock.
+    tt_clock_forbidden: u32,
     /// Sets of a filtered trace; 0 = there is none. Addresses of the filter of the thread with id
     /// 0, and of what is known of how often lines change hands.
     tt_trace_sets: u64,

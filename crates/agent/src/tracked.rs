@@ -3,9 +3,10 @@
 //! Of each group of neighbouring blocks one is tracked. Its shadow words lie in arrays of their
 //! own, a word for each group, because windows empty the shadow.
 
-use crate::layouts::{
-    MAX_BANKS, TrackedNote, tt_reach, tt_to_passing, tt_tracked, tt_tracked_notes,
-};
+mod note;
+
+use self::note::TrackedNote;
+use crate::layouts::{MAX_BANKS, tt_reach, tt_to_passing, tt_tracked, tt_tracked_notes};
 use crate::session;
 use crate::sys;
 use crate::sys::keep_private;

@@ -4,7 +4,9 @@
 //! Neighbours: `slow/windows.h` changes between the maps, [`grants`](crate::grants) gives each
 //! thread its passing map.
 
-use crate::layouts::{MAX_BANKS, SLOTS, tt_phase, tt_was_light, tt_writes_gs};
+use crate::layouts::{
+    MAX_BANKS, SLOTS, tt_clock_forbidden, tt_phase, tt_unfollowed, tt_was_light, tt_writes_gs,
+};
 use crate::session;
 use crate::sys;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -58,6 +60,13 @@ pub fn is_light() -> bool {
         unsafe { AtomicU32::from_ptr(&raw mut tt_was_light) }.store(1, Ordering::Relaxed);
     }
     light
+}
+
+/// A thread may be about to lose its right to read the processor's clock. None begins without it:
+/// the dynamic loader reads the clock, too.
+pub fn forget_clock() {
+    // SAFETY: only atomic accesses, here and in C.
+    unsafe { AtomicU32::from_ptr(&raw mut tt_clock_forbidden) }.store(1, Ordering::Relaxed);
 }
 
 /// Address of the byte that says whether threads may run the program's own code; 0 = they never
@@ -120,10 +129,14 @@ pub fn map(file: u64, segment: u32) -> Option<()> {
 /// Tells the slow paths where the phase is. Before any of them runs, and in a child again: there is
 /// nothing to forget.
 pub fn begin() {
-    let word = if are_used() { &raw const session::first().phase } else { &raw const ALWAYS };
+    static FOLLOWED: AtomicU32 = AtomicU32::new(0);
+    let (phase, unfollowed) = match are_used() {
+        true => (&raw const session::first().phase, &raw const session::first().unfollowed),
+        false => (&raw const ALWAYS, &raw const FOLLOWED),
+    };
     // SAFETY: no slow path runs yet.
     unsafe {
-        tt_phase = word;
+        (tt_phase, tt_unfollowed) = (phase, unfollowed);
         tt_writes_gs = sys::writes_gs().into();
         tt_begin_windows();
     }

@@ -15,6 +15,7 @@
 //! | `overlap.rs` | how much threads ran at the same time |
 //! | `expected.rs` | how often lines can change hands at most when threads run at once |
 //! | `latent.rs` | false sharing that other lines, offsets or numbers of threads would show |
+//! | `residence.rs` | whether a cache still holds what is transferred |
 //! | `mse.rs` | how far two matrices are apart |
 //! | `pattern.rs`, `pattern/` | which of the common patterns a matrix shows |
 //! | `evidence.rs` | how many samples it takes to say so |
@@ -48,6 +49,7 @@ mod pattern;
 mod phase_kinds;
 mod phases;
 mod progress;
+mod residence;
 mod sampled_phases;
 mod shared;
 mod suitability;
@@ -74,5 +76,6 @@ pub use pattern::{Pattern, Recognised, recognise};
 pub use phase_kinds::{Stretch, stretches};
 pub use phases::{PhaseRule, dynamicity, phases};
 pub use progress::{Axis, Progress};
+pub use residence::{Capacity, Footprints, Gaps, Residence};
 pub use suitability::{Judgement, Suitability, Suited};
 pub use volume::{amount, ratio};

@@ -190,6 +190,7 @@ fn saved_with_lines(scratch: &Scratch) -> PathBuf {
             hits: 0,
             evidence: Evidence::Exact,
             object: 0,
+            gap: None,
         }
     };
     profile.events = vec![event(t1, t2, (0xff, 0xff00)), event(t2, t1, (0xff00, 0xff))];

@@ -5,6 +5,7 @@
 //! and events, `pages` the tables of pages.
 
 mod detail;
+mod footprints;
 mod pages;
 mod returns;
 
@@ -26,6 +27,7 @@ pub(crate) fn check(profile: &Profile) -> Result<(), String> {
     detail::check(profile)?;
     pages::check(profile)?;
     returns::check(profile)?;
+    footprints::check(profile)?;
     check_totals(profile)
 }
 

@@ -9,12 +9,12 @@
 
 use crate::check::check;
 use crate::parquet_file::{Data, decode, encode};
-use crate::rows::{self, detail, pages, returns};
+use crate::rows::{self, detail, footprints, pages, returns};
 use crate::schema::{
     ACCESSES, ACCESSES_V7, ACTIVITY, BLOCKS, CALLS, COMM, COMM_V2, COMM_V3, EVENTS, EVENTS_V2,
-    EVENTS_V3, EVENTS_V4, FIELDS, FLOW, FLOW_WITH_NODES, LINES, LINES_V2, LINES_V3, META_FILE,
-    OBJECTS, OBJECTS_V5, PAGES, PROCESSES_FOLDER, RETURNS, RUNNING, SCHEMA_VERSION, SITES, SLICES,
-    THREADS, THREADS_V1, THREADS_V2, TOUCHED, TRACE_FILE, Table,
+    EVENTS_V3, EVENTS_V4, EVENTS_V9, FIELDS, FLOW, FLOW_WITH_NODES, FOOTPRINTS, LINES, LINES_V2,
+    LINES_V3, META_FILE, OBJECTS, OBJECTS_V5, PAGES, PROCESSES_FOLDER, RETURNS, RUNNING,
+    SCHEMA_VERSION, SITES, SLICES, THREADS, THREADS_V1, THREADS_V2, TOUCHED, TRACE_FILE, Table,
 };
 use crate::{FlowRow, Meta, ObjectRow, PageTables, Profile, ProfileError};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -111,6 +111,7 @@ impl Profile {
         write(&ACCESSES, pages::access_columns(&self.pages.accesses))?;
         write(&TOUCHED, pages::touched_columns(&self.pages.touched))?;
         write(&RETURNS, returns::return_columns(&self.returns))?;
+        write(&FOOTPRINTS, footprints::footprint_columns(&self.footprints))?;
         let meta = MetaFile { meta: self.meta.clone(), tables };
         let mut json = serde_json::to_vec_pretty(&meta)
             .map_err(|e| ProfileError::Inconsistent { reason: e.to_string() })?;
@@ -133,6 +134,7 @@ impl Profile {
             2 => (&THREADS_V2, &COMM_V2, &LINES_V2, &EVENTS_V2),
             3 => (&THREADS, &COMM_V3, &LINES_V3, &EVENTS_V3),
             4 => (&THREADS, &COMM, &LINES, &EVENTS_V4),
+            5..=9 => (&THREADS, &COMM, &LINES, &EVENTS_V9),
             _ => (&THREADS, &COMM, &LINES, &EVENTS),
         };
         let threads = folder.read(threads, rows::threads_from)?;
@@ -174,6 +176,10 @@ impl Profile {
                     _ => folder.page_tables(&ACCESSES)?,
                 },
                 returns: folder.read_since(9, written_in, &RETURNS, returns::returns_from)?,
+                footprints: {
+                    let rows_from = footprints::footprints_from;
+                    folder.read_since(10, written_in, &FOOTPRINTS, rows_from)?
+                },
             }
         };
         check(&profile).map_err(damaged(path.join(META_FILE)))?;

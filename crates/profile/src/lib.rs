@@ -26,6 +26,7 @@ pub use model::Profile;
 pub use note::{Expensive, HeapUnnamed, NotWatched, Note, Unrecorded};
 pub use sampling::{Basis, Detector, Sampling};
 pub use schema::{SCHEMA_VERSION, TRACE_FILE};
+pub use tables::footprints::FootprintRow;
 pub use tables::pages::{
     AccessRow, NodesSeen, PAGE_BYTES, PAGE_SHIFT, PageRow, PageTables, PageUse, TouchedRow,
 };

@@ -1,6 +1,7 @@
 //! What a profile holds in memory: the meta data of `meta.rs`, and the tables of `tables.rs`.
 
 use crate::meta::Meta;
+use crate::tables::footprints::FootprintRow;
 use crate::tables::pages::PageTables;
 use crate::tables::returns::ReturnRow;
 use crate::tables::{
@@ -44,6 +45,8 @@ pub struct Profile {
     pub pages: PageTables,
     /// How often threads come back to lines that they share, a sample; may be empty.
     pub returns: Vec<ReturnRow>,
+    /// How much memory threads come to in as long as a gap; may be empty.
+    pub footprints: Vec<FootprintRow>,
 }
 
 impl Profile {
@@ -70,6 +73,7 @@ impl Profile {
             flow,
             pages,
             returns: vec![],
+            footprints: vec![],
         }
     }
 
@@ -213,10 +217,8 @@ pub(crate) mod tests {
         ];
         let mut profile = crate::sample::profile(threads, comm);
         profile.meta = meta(profile.meta);
-        profile.slices = vec![
-            SliceRow { start_ns: 0, end_ns: 10_000_100 },
-            SliceRow { start_ns: 10_000_100, end_ns: u64::MAX },
-        ];
+        let slice = |start_ns, end_ns| SliceRow { start_ns, end_ns };
+        profile.slices = vec![slice(0, 10_000_100), slice(10_000_100, u64::MAX)];
         let late =
             ActivityRow { slice: 1, instructions: 90, loads: 0, stores: 2, ..profile.activity[1] };
         profile.activity[1].instructions -= 90;
@@ -225,8 +227,8 @@ pub(crate) mod tests {
         profile.running = running();
         profile.sites = vec![SiteRow::default(), site(0x1000), site(0x1008)];
         profile.objects.push(heap_blocks());
-        (profile.blocks, profile.fields, profile.flow) =
-            (blocks(), fields(), crate::sample::flow());
+        (profile.blocks, profile.fields) = (blocks(), fields());
+        profile.flow = crate::sample::flow();
         let line = |line, object: &str| LineRow {
             line,
             region: "static".into(),
@@ -248,7 +250,8 @@ pub(crate) mod tests {
         profile.events = events();
         profile.calls = calls();
         profile.pages = crate::sample::pages();
-        profile.returns = crate::sample::returns();
+        let sampled = (crate::sample::returns(), crate::sample::footprints());
+        (profile.returns, profile.footprints) = sampled;
         profile.meta.page_use = Some(PageUse { estimated: false, private_bytes: 1 << 20, lost: 0 });
         profile
     }
@@ -319,6 +322,7 @@ pub(crate) mod tests {
             hits: 0,
             evidence: Evidence::Exact,
             object: u32::from(line != 0),
+            gap: None,
         };
         vec![
             event(0, CommKind::Raw, (2, 0), Sharing::Any, 2),

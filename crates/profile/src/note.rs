@@ -73,6 +73,8 @@ pub enum Note {
     /// For this part of the time, threads could run natively, and what they allocated then has no
     /// name.
     NativeTime { part: f64 },
+    /// The program allocated so often that it was looked at in windows only.
+    AllocationsUnfollowed,
     /// Accesses are missing from the trace.
     TraceIncomplete { count: u64 },
     /// Counts made no sense and were left out.
@@ -307,6 +309,7 @@ impl Note {
             Note::SlicesLonger { slice_ns: 20_000_000, wanted_ns: 10_000_000 },
             Note::BudgetExceeded { budget: 2.0, times: 2.54, least: 2.41 },
             Note::NativeTime { part: 0.83 },
+            Note::AllocationsUnfollowed,
             Note::ChildrenUnrecorded {
                 count: 5,
                 reason: Unrecorded::StaticallyLinked,

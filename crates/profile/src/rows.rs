@@ -5,6 +5,7 @@
 //! columns.
 
 pub(crate) mod detail;
+pub(crate) mod footprints;
 pub(crate) mod pages;
 pub(crate) mod returns;
 

@@ -8,10 +8,11 @@
 use crate::meta::{Meta, Mode, Parameters, Totals};
 use crate::model::Profile;
 use crate::schema::SCHEMA_VERSION;
+use crate::tables::footprints::FootprintRow;
 use crate::tables::pages::{AccessRow, NodesSeen, PageRow, PageTables, TouchedRow};
 use crate::tables::returns::ReturnRow;
 use crate::tables::{CommRow, FlowRow, ThreadRow};
-use types::{CommKind, Sharing, ThreadId, ThreadIdentity};
+use types::{CommKind, GapClass, Sharing, ThreadId, ThreadIdentity};
 
 /// The initial thread (0), or a worker that it has started.
 pub fn thread(id: u32) -> ThreadRow {
@@ -100,6 +101,12 @@ pub fn flow() -> Vec<FlowRow> {
 /// How often T1 comes back to a line.
 pub fn returns() -> Vec<ReturnRow> {
     vec![ReturnRow { line: 0x40c0, thread: ThreadId(1), returns: 12, instructions: 3000 }]
+}
+
+/// What T1 comes to in two times.
+pub fn footprints() -> Vec<FootprintRow> {
+    let row = |gap, bytes| FootprintRow { thread: ThreadId(1), gap, bytes, windows: 40 };
+    vec![row(GapClass::Short, 4096), row(GapClass::Late(0), 1 << 20)]
 }
 
 /// Two pages of object 1, both touched first by T0, the second used by T1 and T2 afterwards.

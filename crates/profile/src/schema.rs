@@ -15,6 +15,7 @@
 //! | 7 | the tables `pages`, `accesses` and `touched`, and `page_use` in `profile.json` |
 //! | 8 | `node`, `local` and `remote` in `accesses` |
 //! | 9 | the table `returns` |
+//! | 10 | `gap` in `events`, and the table `footprints` |
 //!
 //! # What readers may rely on within a version
 //! - Tables and columns are only added, never removed or given another meaning; unknown ones can be
@@ -32,8 +33,12 @@
 //!   events of a kind between two threads, whatever a version splits them by.
 //! - Thread ids are dense from 0 (the initial thread), and a parent's id is below its children's.
 
+mod pages;
+
+pub use pages::{ACCESSES, ACCESSES_V7, PAGES, TOUCHED};
+
 /// The version this build writes, and the newest it reads.
-pub const SCHEMA_VERSION: u32 = 9;
+pub const SCHEMA_VERSION: u32 = 10;
 
 /// The file that makes a folder a profile.
 pub const META_FILE: &str = "profile.json";
@@ -371,7 +376,8 @@ pub const LINES_V3: Table = Table { columns: LINES.columns.split_at(12).0, ..LIN
 /// [`LINES`] as version 2 had it.
 pub const LINES_V2: Table = Table { columns: LINES.columns.split_at(11).0, ..LINES };
 
-/// One row per (line, object, from, to, kind, sharing, from_site, to_site, evidence) with events.
+/// One row per (line, object, from, to, kind, sharing, from_site, to_site, evidence, gap) with
+/// events.
 pub const EVENTS: Table = Table {
     name: "events",
     doc: "Communication by line of memory and code site, over the whole run, sparse. Events of \
@@ -394,8 +400,19 @@ pub const EVENTS: Table = Table {
         column("hits", ColumnType::U64, "Samples that showed them; 0: counted."),
         EVIDENCE,
         column("object", ColumnType::U32, "What the line was for; 0 = unknown."),
+        column(
+            "gap",
+            ColumnType::U32,
+            "How long before the event the line was last written, known for a sample of lines: 1 up to \
+             2^17 cycles (40 µs), 2 up to 2^20 (0.3 ms), 3 up to 2^23 (2.8 ms), 4 longer, in a window; 5 + n \
+             before the window, and since then all threads together came to 2^(n-1) different tracked \
+             lines, each of which stands for 64, or up to twice as many; 0 = not known.",
+        ),
     ],
 };
+
+/// [`EVENTS`] as version 9 had it.
+pub const EVENTS_V9: Table = Table { columns: EVENTS.columns.split_at(13).0, ..EVENTS };
 
 /// [`EVENTS`] as version 4 had it.
 pub const EVENTS_V4: Table = Table { columns: EVENTS.columns.split_at(12).0, ..EVENTS };
@@ -428,100 +445,6 @@ pub const CALLS: Table = Table {
     ],
 };
 
-/// One row per page that was accessed.
-pub const PAGES: Table = Table {
-    name: "pages",
-    doc: "4 KiB pages that were accessed, ordered by address, then by time; empty where pages were \
-          not recorded. What lay at an address after it was unmapped is another page. Larger pages \
-          are sums of these.",
-    columns: &[
-        column("page", ColumnType::U32, "Number, dense from 0."),
-        column("address", ColumnType::U64, "Address of its first byte."),
-        column("object", ColumnType::U32, "What lies on most of it; 0 = not known."),
-        column(
-            "ordinal",
-            ColumnType::U64,
-            "Blocks of that object that were allocated before the one on the page; 0 for others.",
-        ),
-        column(
-            "offset",
-            ColumnType::U64,
-            "Bytes from the start of the page on which that block or variable begins.",
-        ),
-        column("blocks", ColumnType::U32, "Allocated blocks on the page; 0 = not known, or none."),
-        column("allocated_by", ColumnType::OptionalU32, "Thread that allocated that block."),
-        column(
-            "touched_by",
-            ColumnType::OptionalU32,
-            "Thread that accessed the page first; null = not known.",
-        ),
-        column("touched_site", ColumnType::U32, "Site of that access; 0 = unknown."),
-        column(
-            "node",
-            ColumnType::OptionalU32,
-            "NUMA node on which it lay when last looked at (the kernel's number); null = not known.",
-        ),
-    ],
-};
-
-/// One row per page, stretch of time and thread.
-pub const ACCESSES: Table = Table {
-    name: "accesses",
-    doc: "Accesses to pages, ordered by page, slice and thread; sparse. Stretches of time may be \
-          longer than slices: all rows of a stretch name its first slice. An access to two pages \
-          counts for both.",
-    columns: &[
-        column("page", ColumnType::U32, "Number of the page."),
-        column("slice", ColumnType::U32, "First time slice of the stretch."),
-        column("thread", ColumnType::U32, "Who accessed it."),
-        column("reads", ColumnType::U64, "Loads; estimated where hits are not 0."),
-        column("writes", ColumnType::U64, "Stores; estimated where hits are not 0."),
-        column("low", ColumnType::U64, "Lower end of the 95 % interval of both together."),
-        column("high", ColumnType::U64, "Upper end of it; low = high = the sum where counted."),
-        column("hits", ColumnType::U64, "Samples that showed them; 0: counted."),
-        column(
-            "missed",
-            ColumnType::OptionalU64,
-            "Of both, accesses that missed the thread's private caches, by a model of these or as \
-             sampled; null = not known.",
-        ),
-        column(
-            "node",
-            ColumnType::OptionalU32,
-            "NUMA node from which the thread made most of the hits (the kernel's number); null = not \
-             known.",
-        ),
-        column(
-            "local",
-            ColumnType::OptionalU64,
-            "Of the hits, those made from the node on which the page lay then; null = not known, or \
-             the machine has one node.",
-        ),
-        column(
-            "remote",
-            ColumnType::OptionalU64,
-            "Of the hits, those made from another node; of the rest it is not known.",
-        ),
-    ],
-};
-
-/// `accesses` in version 7: without nodes.
-pub const ACCESSES_V7: Table = Table { columns: ACCESSES.columns.split_at(9).0, ..ACCESSES };
-
-/// One row per page and thread.
-pub const TOUCHED: Table = Table {
-    name: "touched",
-    doc: "Which 64-byte lines of a page each thread accessed over the whole run, ordered by page \
-          and thread; empty where this is not known. Lines that two threads have in common are \
-          memory that they share.",
-    columns: &[
-        column("page", ColumnType::U32, "Number of the page."),
-        column("thread", ColumnType::U32, "The thread."),
-        column("lines", ColumnType::U64, "Bit i: it accessed line i of the page."),
-        column("written", ColumnType::U64, "Bit i: it wrote to line i of the page."),
-    ],
-};
-
 /// One row per line and thread.
 pub const RETURNS: Table = Table {
     name: "returns",
@@ -539,10 +462,33 @@ pub const RETURNS: Table = Table {
     ],
 };
 
+/// One row per thread and class of gaps.
+pub const FOOTPRINTS: Table = Table {
+    name: "footprints",
+    doc: "How much memory each thread came to from the start of a window on, in as long as the \
+          shortest gap of each class: what its caches have to hold meanwhile. Ordered by thread and \
+          gap; only where windows were recorded.",
+    columns: &[
+        column("thread", ColumnType::U32, "The thread."),
+        column(
+            "gap",
+            ColumnType::U32,
+            "Class of gaps, as in events; 5: as long as the part of a window in which nothing counts.",
+        ),
+        column(
+            "bytes",
+            ColumnType::U64,
+            "Bytes of different cache lines, in the mean of the windows, without those that other \
+             threads had written.",
+        ),
+        column("windows", ColumnType::U64, "Windows in which the thread ran."),
+    ],
+};
+
 /// The tables of this version.
-pub const TABLES: [Table; 17] = [
+pub const TABLES: [Table; 18] = [
     THREADS, SLICES, ACTIVITY, RUNNING, COMM, SITES, OBJECTS, BLOCKS, FIELDS, LINES, EVENTS, CALLS,
-    FLOW, PAGES, ACCESSES, TOUCHED, RETURNS,
+    FLOW, PAGES, ACCESSES, TOUCHED, RETURNS, FOOTPRINTS,
 ];
 
 #[cfg(test)]
@@ -569,8 +515,9 @@ mod tests {
         assert_eq!(missing(THREADS_V2, THREADS), ["cpu_ns"]);
         assert_eq!(missing(COMM_V2, COMM), ["hits", "low", "high", "evidence"]);
         assert_eq!(missing(LINES_V2, LINES), ["hits", "evidence"]);
-        assert_eq!(missing(EVENTS_V2, EVENTS), ["hits", "evidence", "object"]);
-        assert_eq!(missing(EVENTS_V4, EVENTS), ["object"]);
+        assert_eq!(missing(EVENTS_V2, EVENTS), ["hits", "evidence", "object", "gap"]);
+        assert_eq!(missing(EVENTS_V4, EVENTS), ["object", "gap"]);
+        assert_eq!(missing(EVENTS_V9, EVENTS), ["gap"]);
         assert_eq!(missing(OBJECTS_V5, OBJECTS), ["type", "stride"]);
         assert_eq!(missing(ACCESSES_V7, ACCESSES), ["node", "local", "remote"]);
         for (old, new) in [(COMM_V3, COMM), (LINES_V3, LINES), (EVENTS_V3, EVENTS_V4)] {

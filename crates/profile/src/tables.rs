@@ -1,11 +1,12 @@
 //! The rows of a profile's tables in memory; `schema.rs` documents the columns.
 
+pub mod footprints;
 pub mod pages;
 pub mod returns;
 
 use statistics::{Weighted, poisson};
 use std::collections::{BTreeMap, BTreeSet};
-use types::{CommKind, Evidence, EvidenceSet, Sharing, ThreadId, ThreadIdentity};
+use types::{CommKind, Evidence, EvidenceSet, GapClass, Sharing, ThreadId, ThreadIdentity};
 
 /// One thread of the recorded program.
 #[derive(Clone, PartialEq, Debug)]
@@ -364,14 +365,16 @@ pub struct EventRow {
     pub evidence: Evidence,
     /// What the line was for then; 0 = not known.
     pub object: u32,
+    /// How long before the line was last written; `None` where that is not known.
+    pub gap: Option<GapClass>,
 }
 
 impl EventRow {
     /// What rows are ordered by, and no two rows share.
     pub fn key(&self) -> impl Ord + use<> {
-        let Self { line, object, from, to, kind, sharing, from_site, to_site, evidence, .. } =
-            *self;
-        (line, object, kind, from, to, sharing, (from_site, to_site), evidence)
+        let Self { line, object, from, to, kind, sharing, from_site, to_site, .. } = *self;
+        let shown = (self.evidence, self.gap);
+        (line, object, kind, from, to, sharing, (from_site, to_site), shown)
     }
 }
 

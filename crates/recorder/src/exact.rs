@@ -14,6 +14,7 @@
 pub(crate) mod collect;
 pub(crate) mod counts;
 pub(crate) mod flows;
+mod footprints;
 pub(crate) mod mapped;
 pub(crate) mod page_history;
 pub(crate) mod page_uses;

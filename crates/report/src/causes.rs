@@ -28,6 +28,7 @@ use crate::causes::group::{Class, Group, Origins};
 use crate::causes::memory::Memory;
 use crate::layouts::Placement;
 use crate::lines::{AccessKind, Place};
+use crate::residence::{Holding, Served};
 use profile::{Mode, Profile};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -70,6 +71,9 @@ pub struct Cause {
     pub events: u64,
     /// Of these, with false sharing.
     pub falsely: u64,
+    /// Share that memory serves, because the lines were written too long ago, 0 to 1; `None` where
+    /// that is not known.
+    pub from_memory: Option<f64>,
     /// Samples that showed them; `None`: they were counted.
     pub hits: Option<u64>,
     /// Lines of it that are known.
@@ -190,6 +194,7 @@ pub(crate) fn causes(profile: &Profile, placement: Option<&Placement>) -> Causes
         memory: Memory::of(profile),
         visits: Visits::of(profile),
         costs: Costs::of(profile, placement, all),
+        holding: Holding::of(profile, placement),
         all,
     };
     let leads: Vec<bool> = telling
@@ -217,6 +222,7 @@ struct Telling<'a> {
     memory: Memory<'a>,
     visits: Visits<'a>,
     costs: Costs,
+    holding: Option<Holding>,
     /// Events of the run.
     all: u64,
 }
@@ -278,6 +284,7 @@ impl Telling<'_> {
         let seen = Seen {
             hits: self.is_sampled().then_some(group.hits),
             share: self.share(group),
+            served: self.holding.as_ref().and_then(|holding| holding.served(&group.gaps)),
             at_once,
             at_most,
         };
@@ -304,13 +311,14 @@ struct Seen {
     hits: Option<u64>,
     /// Of all events.
     share: f64,
+    served: Option<Served>,
     at_once: Option<f64>,
     at_most: Option<AtMost>,
 }
 
 fn finding(
     group: &Group,
-    Seen { hits, share, at_once, at_most }: Seen,
+    Seen { hits, share, served, at_once, at_most }: Seen,
     origins: &Origins,
     memory: &Memory<'_>,
     costs: &Costs,
@@ -322,21 +330,25 @@ fn finding(
     let evidence = words::evidence(&sides, &object);
     let advice = advice::advice(kind, group, origins, memory);
     let least = if kind == CauseKind::FalseSharing { NOTABLE_FALSE } else { NOTABLE_OTHER };
-    let cost = costs.of_events(group.events, hits, share >= least);
+    let from_memory = served.map(|served| served.memory);
+    let of_caches = group.events as f64 * (1.0 - from_memory.unwrap_or(0.0));
+    let cost = costs.of_events(of_caches.round() as u64, hits, share >= least);
     let cost = cost.leaving_out(left_out(kind, group), at_once, at_most, share >= NOTABLE_FALSE);
     let lines = match group.lines.len() {
         0 => String::new(),
         1 => ", one line".into(),
         n => format!(", {} lines", grouped(n as u64)),
     };
+    let late = served.map_or(String::new(), |served| served.caveat());
+    let caveats: String = [late, cost.caveat()]
+        .into_iter()
+        .filter(|one| !one.is_empty())
+        .map(|one| one + " ")
+        .collect();
     let text = format!(
-        "{title}: {} of the transfers{lines}; {}. {evidence}. {}{advice}",
+        "{title}: {} of the transfers{lines}; {}. {evidence}. {caveats}{advice}",
         share_words(share),
         cost.words(),
-        match cost.caveat() {
-            none if none.is_empty() => none,
-            caveat => caveat + " ",
-        }
     );
     Cause {
         id: String::new(),
@@ -351,6 +363,7 @@ fn finding(
         share,
         events: group.events,
         falsely: group.falsely,
+        from_memory,
         hits,
         lines: group.lines.len() as u64,
         hottest: group.hottest().map_or(String::new(), |line| format!("{line:#x}")),

@@ -16,7 +16,7 @@ use analysis::Choice;
 use placement::{Plan, PolicyKind, Request, lower_bound, place};
 use profile::Profile;
 use std::borrow::Cow;
-use topology::{CostModel, Costs, Topology};
+use topology::{CacheSizes, CostModel, Costs, Topology};
 
 /// Seed of the solver: the default of `threadtalk place`, so that both show the same placement.
 const SEED: u64 = 0;
@@ -114,6 +114,7 @@ pub fn compare(
         },
         policies,
         cost_unit: costs.unit.into(),
+        caches: CacheSizes::of(&topology),
     }))
 }
 

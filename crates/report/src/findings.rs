@@ -17,6 +17,7 @@ use crate::memory::MemoryUse;
 use crate::notes::{Process, Warning};
 use crate::objects::{self, Objects};
 use crate::reliability::Reliability;
+use crate::residence::{Holding, Served};
 use crate::verdict::{self, Verdict};
 use analysis::{Axis, Choice, Communication, MatrixKind, Progress};
 use profile::{CommRow, Counted, Meta, Mode, OwnTime, Profile, Sampled, Sampling};
@@ -76,6 +77,8 @@ pub struct Findings {
     pub changes: Option<Changes>,
     /// Lines of memory on which threads meet; `None` when the profile was recorded without.
     pub lines: Option<Lines>,
+    /// What serves the transfers: caches, or memory; `None` where that is not known.
+    pub served: Option<Served>,
     /// Code through which threads talk, as many pairs of places as lines; `None` likewise.
     pub code: Option<Code>,
     /// Pairs of threads that talk, most first.
@@ -273,6 +276,10 @@ impl Findings {
         let threads = threads(profile);
         let communication = Communication::of(profile);
         let causes = causes::causes(profile, placement.as_ref());
+        let holding = Holding::of(profile, placement.as_ref());
+        let served = holding.and_then(|holding| holding.of_run(profile));
+        let mut communication_text = describe::sentences(&communication, threads.len(), &progress);
+        communication_text.extend(served.map(|served| served.sentence()));
         Self {
             version: FINDINGS_VERSION,
             verdict: verdict::verdict(&verdict::Facts {
@@ -288,7 +295,7 @@ impl Findings {
             reliability,
             program: Program::of(meta),
             talk,
-            communication_text: describe::sentences(&communication, threads.len(), &progress),
+            communication_text,
             communication,
             causes: causes.list,
             synchronization: causes.synchronization,
@@ -297,6 +304,7 @@ impl Findings {
             memory: None,
             changes: None,
             lines: lines::lines(profile, max_lines),
+            served,
             code: code::code(profile, max_lines),
             pairs,
             at_once,

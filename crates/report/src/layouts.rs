@@ -8,7 +8,7 @@ use crate::policies::Policies;
 use crate::ran::Ran;
 use placement::{LevelShare, level_name, level_shares, shares_by_chance};
 use serde::Serialize;
-use topology::{Costs, Hierarchy, Object, ObjectId, ObjectKind, Topology};
+use topology::{CacheSizes, Costs, Hierarchy, Object, ObjectId, ObjectKind, Topology};
 use ts_rs::TS;
 use types::{CommMatrix, ThreadId};
 
@@ -37,6 +37,10 @@ pub struct Placement {
     pub policies: Policies,
     /// Unit of one event's cost, `ns`, or empty.
     pub cost_unit: String,
+    /// What the caches hold, where that is known.
+    #[serde(skip)]
+    #[ts(skip)]
+    pub caches: Option<CacheSizes>,
 }
 
 /// Expectation over all ways to put the threads on the machine.

@@ -11,6 +11,7 @@
 //! | `notes.rs` | words for the codes of notes |
 //! | `reliability.rs` | how far amounts of samples can be trusted, in sentences |
 //! | `evidence.rs` | how many events each kind of evidence shows |
+//! | `residence.rs` | what serves transfers: caches, or memory |
 //! | `describe.rs` | how the threads communicate, in sentences |
 //! | `compare.rs`, `policies.rs` | computes the placements that are compared; what every policy's costs |
 //! | `ran.rs`, `at_once.rs` | where threads ran; how much they ran at once |
@@ -44,6 +45,7 @@ mod phases;
 mod policies;
 mod ran;
 mod reliability;
+mod residence;
 mod table;
 mod tasks;
 mod text;
@@ -82,6 +84,7 @@ pub use placement::LevelShare;
 pub use policies::{LeftOut, Policies, PolicyCost};
 pub use ran::{PlaceError, Ran, by_place};
 pub use reliability::{Reliability, RestOn};
+pub use residence::Served;
 pub use tasks::tasks;
 pub use text::{TextStyle, difference_json, difference_text, text};
 pub use verdict::{Shape, Verdict};

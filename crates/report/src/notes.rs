@@ -108,6 +108,10 @@ pub fn sentence(note: &Note) -> String {
             "The program took about {times:.1} times as long as without recording, by what was executed; the \
              budget was {budget}x. With fewer windows it would take {least:.1} times as long; --sample costs less."
         ),
+        Note::AllocationsUnfollowed => "The program allocates so often that following it would have taken \
+             a large part of the budget: memory allocated between windows has no name. A larger budget, or \
+             --exact, names it."
+            .into(),
         Note::NativeTime { part } => format!(
             "For {:.0} % of the time, threads ran natively, as the budget was small. Work then is estimated from \
              processor time, so amounts may be too small where translated code is slow; and memory that was \

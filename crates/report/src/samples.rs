@@ -210,6 +210,7 @@ fn events() -> Vec<EventRow> {
                 hits: 0,
                 evidence: Evidence::Exact,
                 object: 0,
+                gap: None,
             }
         };
     let (raw, waw) = (CommKind::Raw, CommKind::Waw);

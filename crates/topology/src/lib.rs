@@ -10,6 +10,7 @@
 //! | `costs.rs`, `latencies.rs` | [`Costs`]: what it costs to communicate across each of them |
 //! | `measured.rs`, `clusters.rs`, `compared.rs` | [`Measured`] latencies: their file, levels in them, what the firmware says otherwise |
 //! | `between_nodes.rs` | [`MeasuredMemory`]: latencies and bandwidths between nodes |
+//! | `cache_sizes.rs` | [`CacheSizes`]: what the caches hold |
 //! | `data_nodes.rs` | [`DataNodes`]: nodes for data, and what accesses to them cost |
 //!
 //! Neighbours: `placement` puts threads on a [`Hierarchy`], `binding` uses the OS numbers, the
@@ -17,6 +18,7 @@
 
 mod affinity;
 mod between_nodes;
+mod cache_sizes;
 mod clusters;
 mod compared;
 mod costs;
@@ -33,6 +35,7 @@ mod xml;
 
 pub use affinity::inherited_mask;
 pub use between_nodes::{MeasuredAccess, MeasuredMemory, UnmeasuredAccess};
+pub use cache_sizes::CacheSizes;
 pub use clusters::{LatencyLevel, latency_levels};
 pub use compared::{Comparison, Disagreement, LevelLatency, compare};
 pub use costs::{CostModel, Costs};

@@ -96,6 +96,19 @@ pub fn nanoseconds(ns: f64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
+/// Bytes with a fitting unit: 32 KiB, 1.5 MiB, 64 GiB.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [(&str, u32); 3] = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let fits = UNITS.iter().find(|(_, shift)| bytes >= 1 << shift);
+    match fits {
+        Some((unit, shift)) => {
+            let number = format!("{:.1}", bytes as f64 / (1u64 << shift) as f64);
+            format!("{} {unit}", number.trim_end_matches(".0"))
+        }
+        None => format!("{bytes} B"),
+    }
+}
+
 /// Seconds with a fitting unit: 12 ms, 1.25 s, 3 min 20 s.
 pub fn duration(seconds: f64) -> String {
     if seconds >= 60.0 {

@@ -38,6 +38,12 @@ pub const FOR_TRACKING: f64 = 0.5;
 /// programs that windows slow ten times, which is enough for cells that are within 15 %.
 pub const FOR_LONG_GAPS: f64 = 0.8;
 
+/// The part of what the budget gives that may be spent on looking at what is allocated between
+/// windows: names of blocks must not take half of what amounts need. Usual programs need a tenth of
+/// this (a look takes some 50 ns, and they allocate less than a million times a second); of the
+/// benchmark's kernels only `blocks`, which does nothing else, needs more.
+pub const FOR_HOOKS: f64 = 0.25;
+
 /// The warm-up spans at least this number of rotations of the run queue: a thread that writes just
 /// before it is preempted is read by one that runs a rotation later at most, and that one may
 /// itself wait for another.

@@ -30,6 +30,8 @@ pub struct Spent {
     /// Processor time, in nanoseconds, that checks that pass and the counting of instructions take,
     /// by how often they were executed; 0 if that is not known.
     pub checking: u64,
+    /// The same of looking at what is allocated and freed.
+    pub hooks: u64,
 }
 
 impl AddAssign for Spent {
@@ -39,6 +41,7 @@ impl AddAssign for Spent {
         self.work += more.work;
         self.events += more.events;
         self.checking += more.checking;
+        self.hooks += more.hooks;
     }
 }
 
@@ -51,6 +54,7 @@ impl Spent {
             work: self.work.saturating_sub(part.work),
             events: self.events.saturating_sub(part.events),
             checking: self.checking.saturating_sub(part.checking),
+            hooks: self.hooks.saturating_sub(part.hooks),
         }
     }
 
@@ -64,6 +68,7 @@ impl Spent {
             work: of(self.work),
             events: of(self.events),
             checking: of(self.checking),
+            hooks: of(self.hooks),
         }
     }
 }
@@ -110,6 +115,8 @@ const MAX_COUNTING: f64 = 0.98;
 /// Part of the time that checks that pass take at most. No program was found to take more than 2.7
 /// times as long between windows; a kernel for which checks told 3.6 took 1.5.
 const MAX_CHECKING: f64 = 0.6;
+/// The same of looks at what is allocated, by what a program takes that does hardly anything else.
+const MAX_HOOKS: f64 = 0.8;
 
 /// Checks take at least this part of the time that their number tells, as processors execute them
 /// beside other instructions: for the same kernel, 0.5 times its own time instead of 2.6 times.
@@ -181,6 +188,7 @@ fn cpu(sums: &Sums, assumed: Assumed) -> Cost {
         work: whole.work + on.work,
         events: whole.events + on.events,
         checking: 0,
+        hooks: 0,
     };
     // Windows tell it better than the start of the program, which may do other work.
     let inside = if is_measured(on) { on } else { &exact };
@@ -215,7 +223,7 @@ fn between_windows(sums: &Sums, assumed: Assumed) -> f64 {
     if is_measured(light) {
         return by_steps(light) * (per_work(off.cpu, off) / per_work(light.cpu, light)).max(1.0);
     }
-    if off.checking == 0 || off.cpu < MIN_MEASURED {
+    if off.checking + off.hooks == 0 || off.cpu < MIN_MEASURED {
         return assumed.off.max(1.0);
     }
     by_steps(off)
@@ -242,10 +250,13 @@ fn tracking(sums: &Sums, cpu: &Cost) -> Option<f64> {
     Some(more.max(LEAST_OF_CHECKS * by_checks.unwrap_or(0.0)))
 }
 
-/// Times longer by the checks and additions to tallies that were executed.
+/// Times longer by the checks and additions to tallies that were executed, and by looks at what was
+/// allocated.
 fn by_steps(spent: &Spent) -> f64 {
-    let share = spent.checking as f64 / spent.cpu as f64;
-    TRANSLATION / (1.0 - share.min(MAX_CHECKING))
+    let cpu = spent.cpu as f64;
+    let rest = cpu - (spent.hooks as f64).min(MAX_HOOKS * cpu);
+    let share = spent.checking as f64 / rest;
+    TRANSLATION * cpu / rest / (1.0 - share.min(MAX_CHECKING))
 }
 
 /// Times longer by the events that were counted, at the least.
@@ -365,6 +376,18 @@ mod tests {
         assert!(near(of(off(0)).off, 1.5), "not known");
         let little = Spent { checking: 1, ..spent(1000, 2.0) };
         assert!(near(of(little).off, 1.5));
+    }
+
+    #[test]
+    fn looks_at_what_is_allocated_are_not_the_programs_own_time() {
+        let of = |hooks| {
+            let light = Spent { hooks, ..spent(SECOND, 4.0) };
+            Costs::of(&Sums { off: light, light, ..Sums::default() }, 0, ASSUMED).cpu.off
+        };
+        assert!(near(of(3 * SECOND), 4.0 * TRANSLATION));
+        assert!(near(of(0), TRANSLATION));
+        // It is never all of the time.
+        assert!(near(of(9 * SECOND), 5.0 * TRANSLATION));
     }
 
     #[test]

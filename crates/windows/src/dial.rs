@@ -29,8 +29,8 @@
 //! *Duty.* Windows take a fixed share of wall-clock time, from the start on.
 
 use crate::constants::{
-    AGAIN_STEP, FOR_LONG_GAPS, FOR_TRACKING, FOR_WHOLE, LOOK, MIN_DUTY, OVERDRAFT, SHORT_RUN,
-    USUAL_COST, WANTED_WINDOWS, WHOLE_STEP,
+    AGAIN_STEP, FOR_HOOKS, FOR_LONG_GAPS, FOR_TRACKING, FOR_WHOLE, LOOK, MIN_DUTY, MIN_MEASURED,
+    OVERDRAFT, SHORT_RUN, USUAL_COST, WANTED_WINDOWS, WHOLE_STEP,
 };
 use crate::cost::Cost;
 use crate::whole::Whole;
@@ -221,6 +221,15 @@ impl Scheduler {
         let exceeded = Exceeded { budget, times: times(&worst), least };
         let short = worst.alone < SHORT_RUN as f64;
         (!short && exceeded.times > TOLERANCE * budget).then_some(exceeded)
+    }
+
+    /// Whether looking at what is allocated takes more than its part of what the budget gives, so
+    /// that it is to be done in windows only.
+    pub fn hooks_are_too_dear(&self, seen: &Observation) -> bool {
+        let Dial::Budget(budget) = self.dial else { return false };
+        let off = &seen.spent.off;
+        let alone = off.cpu as f64 / self.costs(seen).cpu.off;
+        off.cpu >= MIN_MEASURED && off.hooks as f64 > FOR_HOOKS * (budget - 1.0) * alone
     }
 
     /// Windows that were opened.

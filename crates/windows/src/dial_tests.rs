@@ -169,7 +169,8 @@ fn a_budget_that_is_too_small_gets_the_least_and_says_so() {
 #[test]
 fn a_budget_that_was_exceeded_is_told_with_the_least() {
     let cpu = 26 * SECOND;
-    let off = Spent { wall: cpu / 2, cpu, work: cpu, events: 0, checking: cpu * 6 / 10 };
+    let checking = cpu * 6 / 10;
+    let off = Spent { wall: cpu / 2, cpu, work: cpu, checking, ..Spent::default() };
     let lengths = Chooser::default().lengths();
     let of = |budget, off| {
         let scheduler = Scheduler::new(Dial::Budget(budget), Assumed::default(), 0).unwrap();

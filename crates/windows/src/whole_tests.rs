@@ -22,7 +22,8 @@ impl Program {
         let work = (2 * wall) as f64 / (self.native * times);
         let checking = (work * self.checks) as u64;
         let cpu = 2 * wall;
-        *into(&mut self.spent) += Spent { wall, cpu, work: work as u64, events: 0, checking };
+        *into(&mut self.spent) +=
+            Spent { wall, cpu, work: work as u64, checking, ..Spent::default() };
     }
 
     fn light(&mut self, wall: u64) {

@@ -61,6 +61,41 @@ pub mod kind {
     pub const LATE: u8 = 16;
 }
 
+/// Class of an event's gap, in [`Event::gap`]: the time from the last write that was seen to the
+/// event, in [units](gap::UNIT_SHIFT) of the processor's time stamp counter. Only
+/// [tracked](crate::windows::TRACKED_OF) blocks know it.
+pub mod gap {
+    /// Not known.
+    pub const UNKNOWN: u8 = 0;
+    /// Up to the first of [`ENDS`].
+    pub const FIRST: u8 = 1;
+    /// From the last of [`ENDS`] on, within the window.
+    pub const LAST: u8 = FIRST + ENDS.len() as u8;
+    /// The write came before the window. Added: log2 of how many tracked blocks all threads have
+    /// come to since, plus one; 0 = none.
+    pub const LATE: u8 = LAST + 1;
+    /// Windows and stretches back to which it is known which blocks threads have come to since. To
+    /// add up so many takes as long as a slow path; of older ones, it is a lower bound.
+    pub const KNOWN_BACK: usize = 1 << 9;
+    /// Ends of classes, in units: about 40 µs, 0.3 ms and 2.8 ms. In a window, a thread that does
+    /// nothing but come to new lines comes to as many in these times as fit the first, the second
+    /// and the third level of usual caches.
+    pub const ENDS: [u32; 3] = [1 << 7, 1 << 10, 1 << 13];
+    /// A unit is 2 to this power of cycles.
+    pub const UNIT_SHIFT: u32 = 10;
+}
+
+/// How much memory a thread comes to in windows.
+#[repr(C)]
+pub struct Footprint {
+    /// Tracked blocks that it came to for the first time in a window, by the window's age: before
+    /// each of [`gap::ENDS`], and after that in warm-ups. Without those that another thread had
+    /// written.
+    pub touched: [AtomicU64; gap::ENDS.len() + 1],
+    /// Windows that it came into, without one that the recording began with.
+    pub windows: AtomicU64,
+}
+
 /// Start of each chunk.
 #[repr(C)]
 pub struct ChunkHead {
@@ -102,8 +137,8 @@ pub struct Event {
     pub other: u16,
     /// One of [`kind`].
     pub kind: u8,
-    /// Unused.
-    pub _pad: u8,
+    /// One of [`gap`].
+    pub gap: u8,
     /// Number of the [group](crate::objects::Group) of the block that the thread's access lies in,
     /// or of the [zone](crate::objects::Zone) if the line is not known; 0 = the line's memory.
     pub object: u32,

@@ -15,6 +15,10 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
+/// How many times as long as one that is left out a look at what is allocated takes: threads count
+/// so much for each look, and 1 for each that was left out.
+pub const HOOK_PARTS: u64 = 4;
+
 /// Most groups, with the unused number 0.
 pub const MAX_GROUPS: usize = 1 << 20;
 /// The group of all blocks that found no place in the table.

@@ -27,6 +27,7 @@
 //! Untouched pages take no memory; readers must look for data with `SEEK_DATA`, because reading a
 //! hole through a mapping would allocate it.
 
+use crate::detail::Footprint;
 use crate::lone;
 use crate::objects::{
     Block, Group, MAX_BLOCKS, MAX_GROUPS, MAX_MAPPINGS, MAX_ZONES, Mapping, Zone,
@@ -43,8 +44,8 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 /// 7: checks in tallies, tracked blocks, memory shared by processes, objects; 8: call paths, zones,
 /// mapped files; 9: pages; 10: light code between windows; 11: first writes of unknown blocks;
 /// 12: filtered traces; 13: which file
-/// a mapping was of; 14: lone programs; 15: returns; 16: native time.
-pub const VERSION: u32 = 17;
+/// a mapping was of; 14: lone programs; 15: returns; 16: native time; 18: gaps.
+pub const VERSION: u32 = 18;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
 /// Added where otherwise an odd number of variables would be taken out again: see
@@ -377,6 +378,9 @@ pub struct Header {
     pub windows: AtomicU32,
     /// Which code threads shall leave.
     pub leave: Leave,
+    /// 1: what is allocated is looked at in windows only. Of the first segment, written by the
+    /// recorder.
+    pub unfollowed: AtomicU32,
 
     /// Processes that were killed (first segment only).
     deaths: Deaths,
@@ -577,6 +581,11 @@ pub struct ThreadPage {
     pub events: AtomicU64,
     /// Tracked blocks for which the thread has counted the first late event.
     pub late_blocks: AtomicU64,
+    /// How much memory the thread comes to in windows.
+    pub footprint: Footprint,
+    /// How often it was looked at what the thread allocates and frees: [`HOOK_PARTS`] for each
+    /// look, 1 for each that was left out.
+    pub hooks: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Header>() as u64 == PAGE);

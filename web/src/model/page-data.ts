@@ -49,6 +49,7 @@ export type Cause = {
   share: number;
   events: number;
   falsely: number;
+  from_memory: number | null;
   hits: number | null;
   lines: number;
   hottest: string;
@@ -188,6 +189,7 @@ export type Findings = {
   memory: MemoryUse | null;
   changes: Changes | null;
   lines: Lines | null;
+  served: Served | null;
   code: Code | null;
   pairs: Array<Pair>;
   at_once: AtOnce | null;
@@ -557,6 +559,14 @@ export type SeenAccesses = {
   low: number;
   high: number;
 };
+export type Served = {
+  private: number;
+  outer: number;
+  memory: number;
+  unknown: number;
+  private_bytes: number;
+  outer_bytes: number;
+};
 export type Shape = "single" | "too_few_samples" | "silent" | "negligible" | "hub" | "pairs" | "spread";
 export type Sharing = "any" | "true" | "false";
 export type Side = {
@@ -711,7 +721,7 @@ export type Verdict = {
   headline: string;
   details: Array<string>;
 };
-export type Warning = { text: string, } & ({ "code": "children-unprofiled", count: number, } | { "code": "threads-unprofiled", count: number, } | { "code": "threads-detached", count: number, } | { "code": "reads-forgotten", count: number, } | { "code": "mappings-folded", count: number, } | { "code": "shared-memory-beyond", count: number, } | { "code": "instructions-not-followed", count: number, } | { "code": "libraries-not-described", count: number, } | { "code": "events-without-line", count: number, } | { "code": "blocks-without-place", count: number, } | { "code": "events-without-site", count: number, } | { "code": "page-accesses-lost", count: number, } | { "code": "events-late", count: number, } | { "code": "events-lost", count: number, } | { "code": "program-replaced", count: number, } | { "code": "left-unrecorded", program: string, reason: Unrecorded, } | { "code": "interrupted", signal: string, seconds: number, } | { "code": "killed", signal: string, seconds: number, } | { "code": "not-ended" } | { "code": "processes-left", count: number, } | { "code": "nothing-counted" } | { "code": "ran-apart", wanted: number, ran: number, } | { "code": "one-thread" } | { "code": "no-communication" } | { "code": "slices-longer", slice_ns: number, wanted_ns: number, } | { "code": "budget-exceeded", budget: number, times: number, least: number, } | { "code": "native-time", part: number, } | { "code": "trace-incomplete", count: number, } | { "code": "counts-damaged", count: number, } | { "code": "children-unrecorded", count: number, reason: Unrecorded, programs: Array<string>, more: number, } | { "code": "children-beyond", count: number, limit: number | null, } | { "code": "never-sampled" } | { "code": "no-hits", accesses: number, } | { "code": "few-hits", hits: number, } | { "code": "low-yield", samples: number, decoded: number, } | { "code": "arrays-unmeasured", hits: number, } | { "code": "hits-without-line", hits: number, } | { "code": "duration-over", duration_ns: number, } | { "code": "sampling-interrupted", signal: string, } | { "code": "event-not-counted", event: string, } | { "code": "event-not-sampled", event: string, count: number, period: number, } | { "code": "event-doubted", event: string, tried: string, } | { "code": "clock-on-processors" } | { "code": "sampled-in-bursts", because: Expensive, cost: number, paused: number, } | { "code": "records-lost", count: number, share: number, counted: boolean, named: boolean, } | { "code": "throttled", count: number, } | { "code": "slow-stores", times: number, } | { "code": "not-watched", reason: NotWatched, } | { "code": "threads-not-watched", count: number, threads: number, } | { "code": "registers-out-of-files" } | { "code": "no-registers" } | { "code": "few-registers", free: number, } | { "code": "registers-spared", spared: number, samples: number, } | { "code": "heap-unnamed", reason: HeapUnnamed, } | { "code": "blocks-skipped", skipped: number, blocks: number, } | { "code": "reports-lost", count: number, } | { "code": "code-without-names", file: string, more: number, needs_root: boolean, } | { "code": "code-not-kept", folder: string, foreign: boolean, } | { "code": "no-placement", why: string, } | { "code": "other", sentence: string, } | { "code": "unknown" });
+export type Warning = { text: string, } & ({ "code": "children-unprofiled", count: number, } | { "code": "threads-unprofiled", count: number, } | { "code": "threads-detached", count: number, } | { "code": "reads-forgotten", count: number, } | { "code": "mappings-folded", count: number, } | { "code": "shared-memory-beyond", count: number, } | { "code": "instructions-not-followed", count: number, } | { "code": "libraries-not-described", count: number, } | { "code": "events-without-line", count: number, } | { "code": "blocks-without-place", count: number, } | { "code": "events-without-site", count: number, } | { "code": "page-accesses-lost", count: number, } | { "code": "events-late", count: number, } | { "code": "events-lost", count: number, } | { "code": "program-replaced", count: number, } | { "code": "left-unrecorded", program: string, reason: Unrecorded, } | { "code": "interrupted", signal: string, seconds: number, } | { "code": "killed", signal: string, seconds: number, } | { "code": "not-ended" } | { "code": "processes-left", count: number, } | { "code": "nothing-counted" } | { "code": "ran-apart", wanted: number, ran: number, } | { "code": "one-thread" } | { "code": "no-communication" } | { "code": "slices-longer", slice_ns: number, wanted_ns: number, } | { "code": "budget-exceeded", budget: number, times: number, least: number, } | { "code": "native-time", part: number, } | { "code": "allocations-unfollowed" } | { "code": "trace-incomplete", count: number, } | { "code": "counts-damaged", count: number, } | { "code": "children-unrecorded", count: number, reason: Unrecorded, programs: Array<string>, more: number, } | { "code": "children-beyond", count: number, limit: number | null, } | { "code": "never-sampled" } | { "code": "no-hits", accesses: number, } | { "code": "few-hits", hits: number, } | { "code": "low-yield", samples: number, decoded: number, } | { "code": "arrays-unmeasured", hits: number, } | { "code": "hits-without-line", hits: number, } | { "code": "duration-over", duration_ns: number, } | { "code": "sampling-interrupted", signal: string, } | { "code": "event-not-counted", event: string, } | { "code": "event-not-sampled", event: string, count: number, period: number, } | { "code": "event-doubted", event: string, tried: string, } | { "code": "clock-on-processors" } | { "code": "sampled-in-bursts", because: Expensive, cost: number, paused: number, } | { "code": "records-lost", count: number, share: number, counted: boolean, named: boolean, } | { "code": "throttled", count: number, } | { "code": "slow-stores", times: number, } | { "code": "not-watched", reason: NotWatched, } | { "code": "threads-not-watched", count: number, threads: number, } | { "code": "registers-out-of-files" } | { "code": "no-registers" } | { "code": "few-registers", free: number, } | { "code": "registers-spared", spared: number, samples: number, } | { "code": "heap-unnamed", reason: HeapUnnamed, } | { "code": "blocks-skipped", skipped: number, blocks: number, } | { "code": "reports-lost", count: number, } | { "code": "code-without-names", file: string, more: number, needs_root: boolean, } | { "code": "code-not-kept", folder: string, foreign: boolean, } | { "code": "no-placement", why: string, } | { "code": "other", sentence: string, } | { "code": "unknown" });
 export type Weighed = "accesses" | "missed";
 export type Working = {
   threads: number;

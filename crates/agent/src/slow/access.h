@@ -116,7 +116,7 @@ static inline void read_in_one_step(struct thread *t, u64 start, u64 end, u32 si
             share(t, t->bank, word, start);
             share_late(t->bank, word, start);
             if (event)
-                count_with_writer(t, RAW, writer - 1, start, end, site, &m, is_late(t, start));
+                count_with_writer(t, RAW, writer - 1, start, end, site, &m, gap_of(t, start));
             else if (!writer)
                 count_unknown(t, unknown_by(word, start));
             return;
@@ -134,6 +134,7 @@ static void read_part(struct thread *t, u64 start, u64 end, u32 site) {
         read_shared(t, place, start, end, site);
         return;
     }
+    note_touch(t, start, look(grant_of(t, start)));
     if (tt_banks == 1) {
         read_in_one_step(t, start, end, site);
         return;
@@ -146,7 +147,7 @@ static void read_part(struct thread *t, u64 start, u64 end, u32 site) {
             struct meeting m = {0};
             if (tt_mode == DETAIL)
                 m = meet(truth, start, end);
-            count_with_writer(t, RAW, writer - 1, start, end, site, &m, is_late(t, start));
+            count_with_writer(t, RAW, writer - 1, start, end, site, &m, gap_of(t, start));
         } else if (!writer) {
             count_unknown(t, unknown_by(truth, start));
         }
@@ -262,22 +263,22 @@ static inline void count_unknown_write(struct thread *t, u64 word, u64 address, 
 
 // Writes where one word is the whole truth; after a reading, or 0.
 static inline void write_in_one_step(struct thread *t, u64 start, u64 end, u32 site,
-                                     const struct reading *read, int late) {
+                                     const struct reading *read, unsigned gap) {
     if (is_own(t, start)) {
         grant(t, start, READ | WRITE | OWN);
         if (is_own(t, start))
             return;
     }
     u8 *offered = offer(t, start, READ | WRITE | OWN);
-    u64 word = take_block(t, start, late), writer = word >> WRITER_SHIFT;
+    u64 word = take_block(t, start, gap >= GAP_LATE), writer = word >> WRITER_SHIFT;
     settle(start, offered);
     if (!writer)
         count_unknown_write(t, word, start, read);
     if (!is_other(t, writer))
         return;
     if (read && !(word & t->mask))
-        count_with_writer(t, RAW, writer - 1, read->start, read->end, read->site, 0, late);
-    count_with_writer(t, WAW, writer - 1, start, end, site, 0, late);
+        count_with_writer(t, RAW, writer - 1, read->start, read->end, read->site, 0, gap);
+    count_with_writer(t, WAW, writer - 1, start, end, site, 0, gap);
 }
 
 // Grants what the thread may do to a block that it has taken before. Readers take no lock: one may
@@ -326,9 +327,10 @@ static void write_part(struct thread *t, u64 start, u64 end, u32 site, const str
         write_shared(t, place, start, end, site);
         return;
     }
-    int late = note_write(t, start);
+    note_touch(t, start, look(grant_of(t, start)));
+    unsigned gap = note_write(t, start);
     if (lock_free()) {
-        write_in_one_step(t, start, end, site, read, late);
+        write_in_one_step(t, start, end, site, read, gap);
         return;
     }
     if (tt_mode == DETAIL && (grant_whole(t, start) || add_bytes(t, start, end, site)))
@@ -339,7 +341,7 @@ static void write_part(struct thread *t, u64 start, u64 end, u32 site, const str
     int taken = !is_own(t, start), whole = tt_mode != DETAIL;
     if (taken) {
         u8 *offered = offer(t, start, READ | OWN);
-        word = take_block(t, start, late);
+        word = take_block(t, start, gap >= GAP_LATE);
         writer = word >> WRITER_SHIFT;
         settle(start, offered);
     }
@@ -357,9 +359,9 @@ static void write_part(struct thread *t, u64 start, u64 end, u32 site, const str
     if (taken && !writer)
         count_unknown_write(t, word, start, read);
     if (reads)
-        count_with_writer(t, RAW, writer - 1, read->start, read->end, read->site, &seen, late);
+        count_with_writer(t, RAW, writer - 1, read->start, read->end, read->site, &seen, gap);
     if (from_other)
-        count_with_writer(t, WAW, writer - 1, start, end, site, &m, late);
+        count_with_writer(t, WAW, writer - 1, start, end, site, &m, gap);
     else if (tt_mode == DETAIL && counts_event(t, 0) && word & (READERS | DEPARTED | FOREIGN) & ~t->mask) {
         count_for_path(t, site); // others have read what it has written
         note_event_on(t, start & ~(LINE - 1));

@@ -321,19 +321,40 @@ static void returned(struct thread *t, u64 result, u64 stack) {
     end_call(t, &t->calls[--t->calls_under_way], result);
 }
 
+static void end_block_from(u64 start) {
+    struct known k;
+    if (start && block_from(start, &k))
+        end_block(&k);
+}
+
+// Whether it is not to be looked at now what is allocated.
+static inline int is_unfollowed(void) {
+    if (__builtin_expect(!__atomic_load_n(tt_unfollowed, __ATOMIC_RELAXED), 1))
+        return 0;
+    u32 phase = PHASE_OF(__atomic_load_n(tt_phase, __ATOMIC_RELAXED));
+    return phase == PHASE_OFF || phase == PHASE_LIGHT || phase == PHASE_LATE;
+}
+
 // Translated code has come to what `blocks` wanted to be told of. Returns whether that must make
-// something known about the thread's last call.
+// something known about the thread's last call. What is freed is always looked at: what comes to
+// lie there must not have the old name.
 u64 tt_hook(struct thread *t, u64 what, const struct saved *r, u64 rbp) {
     u64 stack = *(const u64 *)(t->page + CONTROL_APP_RSP);
-    if (what == RETURNED) {
-        returned(t, r->rax, stack);
-    } else if ((what & 0xff) == FREES) {
-        struct known k;
-        if (r->rdi && block_from(r->rdi, &k))
-            end_block(&k);
-    } else {
-        return begin_call(t, what, r, stack, rbp);
+    u32 how = what & 0xff;
+    int unfollowed = is_unfollowed();
+    int frees = what != RETURNED && (how == FREES || how == REALLOCATES || how == REALLOCATES_PRODUCT);
+    *(u64 *)(t->page + PAGE_HOOKS) += unfollowed && !frees ? 1 : HOOK_PARTS;
+    if (unfollowed) {
+        if (frees)
+            end_block_from(r->rdi);
+        return 0;
     }
+    if (what == RETURNED)
+        returned(t, r->rax, stack);
+    else if (how == FREES)
+        end_block_from(r->rdi);
+    else
+        return begin_call(t, what, r, stack, rbp);
     return 0;
 }
 

@@ -41,7 +41,7 @@
 struct key {
     u64 line;
     u64 sites; // the thread's own in the low half
-    u64 who;   // the other thread, the kind from KIND_SHIFT on, the object from OBJECT_SHIFT on
+    u64 who;   // the other thread, then the kind, the gap and the object, each from its shift on
 };
 
 struct event {
@@ -54,6 +54,7 @@ struct event {
 #define SHIFT_IN(word, field) (8 * (offsetof(struct event_fields, field) - offsetof(struct event, word)))
 #define OTHER_SITE_SHIFT SHIFT_IN(key.sites, other_site)
 #define KIND_SHIFT SHIFT_IN(key.who, kind)
+#define GAP_SHIFT SHIFT_IN(key.who, gap)
 #define OBJECT_SHIFT SHIFT_IN(key.who, object)
 _Static_assert(SAME_PLACE(key.line, line) && SAME_PLACE(key.sites, own_site) && SAME_PLACE(key.who, other) &&
                    SAME_PLACE(count, count) && SAME_PLACE(own_bytes, own_bytes) &&
@@ -330,6 +331,7 @@ static void count_without_line(struct thread *t, struct key key) {
         name = give_up_line(t);
     for (u32 part = 1; name == NONE && part <= 2; part++) {
         key.sites &= ~0u; // its own
+        key.who &= ~(0xffull << GAP_SHIFT);
         if (part == 2)
             key.who = (key.who & ((1ull << OBJECT_SHIFT) - 1)) | (u64)any_other(key.who) << OBJECT_SHIFT;
         if (count_known_without_line(t, key))

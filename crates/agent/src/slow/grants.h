@@ -13,7 +13,7 @@
 // Neighbours: `grants.rs` maps the maps and watches over blocks that share a place in them.
 #ifndef TT_GRANTS_H
 #define TT_GRANTS_H
-#include "tracked.h"
+#include "gaps.h"
 
 SHARED u64 tt_grants[MAX_BANKS][SLOT_PLACES]; // the map of the thread in each slot
 SHARED u8 tt_slot_of[IDS];                    // slot of each logical id

@@ -16,10 +16,11 @@ struct meeting {
 };
 
 // An event with the last writer of the block, about bytes `start` to `end` of it. `kind` is RAW or
-// WAW; with sharing told apart, true and false follow it. A late one stands for other blocks, too:
-// the recorder gives the line its own part.
+// WAW; with sharing told apart, true and false follow it. One whose gap is late stands for other
+// blocks, too: the recorder gives the line its own part.
 static inline void count_with_writer(struct thread *t, unsigned kind, u64 writer, u64 start, u64 end,
-                                     u32 site, const struct meeting *m, int late) {
+                                     u32 site, const struct meeting *m, unsigned gap) {
+    int late = gap >= GAP_LATE;
     if (!counts_event(t, late))
         return;
     if (late)
@@ -36,7 +37,8 @@ static inline void count_with_writer(struct thread *t, unsigned kind, u64 writer
     count_cell(t, kind, writer);
     count_for_path(t, site);
     struct key key = {start & ~(LINE - 1), (u64)m->site << OTHER_SITE_SHIFT | site,
-                      (u64)group_at(start) << OBJECT_SHIFT | (u64)kind << KIND_SHIFT | writer};
+                      (u64)group_at(start) << OBJECT_SHIFT | (u64)gap << GAP_SHIFT | (u64)kind << KIND_SHIFT |
+                          writer};
     count_event(t, key, bytes_in_line(start, end), m->bytes);
     note_event_on(t, key.line);
 }

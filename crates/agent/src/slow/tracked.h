@@ -12,7 +12,7 @@
 // Windows empty the shadow, so tracked blocks have their words in other arrays (`tracked.rs`).
 // Grants of them are taken back in both maps of a thread.
 //
-// Neighbours: `windows.h` changes between the maps, `access.h` asks.
+// Neighbours: `windows.h` changes between the maps, `gaps.h` notes writes.
 #ifndef TT_TRACKED_H
 #define TT_TRACKED_H
 #include "shadow.h"
@@ -66,16 +66,6 @@ static inline u64 unknown_by(u64 word, u64 address) {
 // Whether an access of the block now is late.
 static inline int is_late(const struct thread *t, u64 address) {
     return is_tracked(address) && (note_at(address)->written & ~WAS_LATE) != WINDOW_OF(t->phase);
-}
-
-// The thread writes to the block, or is about to; whether that is late.
-static inline int note_write(const struct thread *t, u64 address) {
-    if (!(t->observes || t->counts) || !is_late(t, address))
-        return 0;
-    u32 *written = &note_at(address)->written;
-    u32 was_late = __atomic_load_n(written, __ATOMIC_RELAXED) & WAS_LATE;
-    __atomic_store_n(written, WINDOW_OF(t->phase) | was_late, __ATOMIC_RELAXED);
-    return 1;
 }
 
 // A late event of the block is counted.

@@ -18,10 +18,11 @@
 #define TT_WINDOWS_H
 #include "wait.h"
 
-SHARED const u32 *tt_phase; // of the recording, or one that never changes
-SHARED u32 tt_writes_gs;    // whether programs may write %gs themselves
-SHARED u32 tt_opened;       // number of the window for which everything has been forgotten
-SHARED u32 tt_was_light;    // whether code may have run without checks since tracked blocks were forgotten
+SHARED const u32 *tt_phase;      // of the recording, or one that never changes
+SHARED const u32 *tt_unfollowed; // whether what is allocated is looked at in windows only
+SHARED u32 tt_writes_gs;         // whether programs may write %gs themselves
+SHARED u32 tt_opened;            // number of the window for which everything has been forgotten
+SHARED u32 tt_was_light; // whether code may have run without checks since tracked blocks were forgotten
 
 int tt_enter_phase(struct thread *t, u32 phase);
 void tt_stop_waiting(struct thread *t);
@@ -91,8 +92,10 @@ static int open_window(u32 window) {
     if (is_forbidden(NO_ADVICE) || __atomic_exchange_n(&opening, 1, __ATOMIC_ACQUIRE))
         return 0;
     int opened = tt_opened == window || (empty_shadow() & empty_maps());
-    if (opened)
+    if (opened) {
+        __atomic_store_n(&tt_opened_at, has_clock() ? clock_units() : 0, __ATOMIC_RELAXED);
         __atomic_store_n(&tt_opened, window, __ATOMIC_RELEASE);
+    }
     __atomic_store_n(&opening, 0, __ATOMIC_RELEASE);
     return opened;
 }
@@ -120,6 +123,16 @@ static int forget_tracked(void) {
 void tt_begin_windows(void) {
     opening = tt_was_light = 0;
     tt_opened = WINDOW_OF(__atomic_load_n(tt_phase, __ATOMIC_ACQUIRE));
+}
+
+// A window or stretch with this number has begun: its place may have counts of an old one.
+static void begin_number(u32 now) {
+    u32 last = __atomic_load_n(&tt_seen_number, __ATOMIC_RELAXED);
+    if (last == now || __atomic_exchange_n(&tt_seen_number, now, __ATOMIC_RELAXED) == now)
+        return;
+    u32 places = now - last < KNOWN_BACK ? now - last : KNOWN_BACK;
+    for (u32 k = 0; k < places; k++)
+        __atomic_store_n(&tt_seen[(now - k) % KNOWN_BACK], 0, __ATOMIC_RELAXED);
 }
 
 enum { CALL_ARCH_PRCTL = 158, ARCH_SET_GS = 0x1001 };
@@ -153,9 +166,12 @@ COLD int tt_enter_phase(struct thread *t, u32 phase) {
     } else {
         if (!open_window(WINDOW_OF(phase)) || (!t->observes && !use_map(t, t->grants)))
             return 0;
+        int is_new = WINDOW_OF(phase) != WINDOW_OF(t->phase) && WINDOW_OF(phase) > FIRST_WINDOW;
+        *(u64 *)(t->page + PAGE_WINDOWS) += (u64)is_new;
         t->observes = 1;
         t->counts = PHASE_OF(phase) == PHASE_COUNT;
     }
+    begin_number(WINDOW_OF(phase));
     t->phase = phase;
     t->visits = t->visited = 0;
     return (int)t->observes;

@@ -160,6 +160,7 @@ pub fn exit_group(code: u64, page: u64) -> Outcome {
 pub fn prctl(a: [u64; 6], page: u64) -> Outcome {
     const PR_SET_NAME: u64 = 15;
     const PR_SET_SECCOMP: u64 = 22;
+    const PR_SET_TSC: u64 = 26;
     const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
     const EINVAL: i64 = -22;
     match a[0] {
@@ -171,6 +172,10 @@ pub fn prctl(a: [u64; 6], page: u64) -> Outcome {
             Outcome::Done(result)
         }
         PR_SET_SECCOMP => seccomp::prctl(a),
+        PR_SET_TSC => {
+            windows::forget_clock();
+            Outcome::Native
+        }
         // It tells calls apart by their addresses, which are others in the code cache.
         PR_SET_SYSCALL_USER_DISPATCH => Outcome::Done(EINVAL),
         _ => Outcome::Native,

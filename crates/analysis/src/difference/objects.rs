@@ -405,6 +405,7 @@ mod tests {
                     hits: 0,
                     evidence: Evidence::Exact,
                     object: number,
+                    gap: None,
                 });
             }
         }

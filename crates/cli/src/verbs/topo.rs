@@ -12,6 +12,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 use topology::{CostModel, Costs, Hierarchy, ObjectId, ObjectKind, Source, Topology};
+use types::numbers::size;
 
 /// Show the machine as threadtalk sees it
 #[derive(clap::Args)]
@@ -182,19 +183,6 @@ fn words(machine: &Topology, id: ObjectId) -> String {
         text.push_str(" (not allowed)");
     }
     text
-}
-
-/// `32 KiB`, `35 MiB`, `64 GiB`.
-fn size(bytes: u64) -> String {
-    const UNITS: [(&str, u32); 3] = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    let fits = UNITS.iter().find(|(_, shift)| bytes >= 1 << shift);
-    match fits {
-        Some((unit, shift)) => {
-            let number = format!("{:.1}", bytes as f64 / (1u64 << shift) as f64);
-            format!("{} {unit}", number.trim_end_matches(".0"))
-        }
-        None => format!("{bytes} B"),
-    }
 }
 
 fn as_json(machine: &Topology, costs: &Costs) -> Value {

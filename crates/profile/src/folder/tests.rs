@@ -45,7 +45,7 @@ fn a_profile_comes_back_equal() {
     let (folder, path) = saved();
     assert_eq!(Profile::load(&path).unwrap(), sample());
     let files = "accesses.parquet activity.parquet blocks.parquet calls.parquet comm.parquet \
-                 events.parquet fields.parquet flow.parquet lines.parquet objects.parquet pages.parquet \
+                 events.parquet fields.parquet flow.parquet footprints.parquet lines.parquet objects.parquet pages.parquet \
                  profile.json returns.parquet running.parquet sites.parquet slices.parquet \
                  threads.parquet touched.parquet";
     assert_eq!(names(&path).join(" "), files);
@@ -158,7 +158,7 @@ fn save_older(path: &Path, version: u32, profile: &Profile) {
 /// Versions before 6 had none.
 fn forget_blocks(profile: &mut Profile) {
     (profile.blocks, profile.fields, profile.pages) = Default::default();
-    profile.returns = vec![];
+    (profile.returns, profile.footprints) = Default::default();
     for object in &mut profile.objects {
         (object.element, object.stride) = Default::default();
     }
@@ -254,7 +254,7 @@ fn a_folder_of_version_7_reads_without_nodes_of_samples() {
     for row in &mut expected.pages.accesses {
         (row.node, row.seen) = (None, None);
     }
-    expected.returns = vec![];
+    (expected.returns, expected.footprints) = Default::default();
     assert_eq!(Profile::load(&path).unwrap(), expected);
 }
 
@@ -382,12 +382,12 @@ fn missing_parts_are_named() {
 fn a_newer_schema_is_refused_politely() {
     let (_folder, path) = saved();
     edit_meta(&path, |meta| {
-        *meta = serde_json::json!({"schema_version": 10, "tool": "threadtalk 3.0.0"});
+        *meta = serde_json::json!({"schema_version": 11, "tool": "threadtalk 3.0.0"});
     });
     assert_eq!(
         load_error(&path),
-        "app.tt was written by threadtalk 3.0.0 in schema 10, and this version of threadtalk \
-         reads up to schema 9; update threadtalk to read it"
+        "app.tt was written by threadtalk 3.0.0 in schema 11, and this version of threadtalk \
+         reads up to schema 10; update threadtalk to read it"
     );
 }
 

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::parquet_file::{Data, Text};
 use crate::{BlockRow, CallRow, EventRow, FieldRow, FlowRow, LineRow, ObjectRow, SiteRow};
-use types::{EvidenceSet, ThreadId};
+use types::{EvidenceSet, GapClass, ThreadId};
 
 /// Columns of `schema::SITES`.
 pub(crate) fn site_columns(sites: &[SiteRow]) -> Vec<Data> {
@@ -285,6 +285,7 @@ pub(crate) fn event_columns(events: &[EventRow]) -> Vec<Data> {
         longs(events, |event| event.hits),
         names(events, |event| event.evidence.name()),
         ints(events, |event| event.object),
+        ints(events, |event| event.gap.map_or(0, |gap| gap.number().into())),
     ]
 }
 
@@ -299,7 +300,7 @@ pub(crate) fn events_from(columns: Vec<Data>) -> Result<Vec<EventRow>, String> {
     let (from_bytes, to_bytes) = (columns.longs()?, columns.longs()?);
     let hits = columns.longs_or(0)?;
     let evidence = columns.texts_if_any()?;
-    let objects = columns.ints_or(0)?;
+    let (objects, gaps) = (columns.ints_or(0)?, columns.ints_or(0)?);
     (0..columns.rows)
         .map(|i| {
             Ok(EventRow {
@@ -316,6 +317,7 @@ pub(crate) fn events_from(columns: Vec<Data>) -> Result<Vec<EventRow>, String> {
                 hits: hits[i],
                 evidence: evidence_of(evidence.as_deref(), hits[i], i)?,
                 object: objects[i],
+                gap: GapClass::of_number(gaps[i]),
             })
         })
         .collect()

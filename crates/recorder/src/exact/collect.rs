@@ -178,6 +178,13 @@ fn native_time(header: &Header, run: &Circumstances<'_>) -> Option<Note> {
     (first && part >= MIN_PART).then_some(Note::NativeTime { part: part.min(1.0) })
 }
 
+/// That allocations were looked at in windows only.
+fn unfollowed(header: &Header, run: &Circumstances<'_>) -> Option<Note> {
+    let first = header.parent_segment.load(Relaxed) == u32::MAX;
+    let switched = run.found.watched.switched.as_ref()?;
+    (first && switched.unfollowed).then_some(Note::AllocationsUnfollowed)
+}
+
 /// What the run would have taken alone, where windows tell.
 fn own_time(run: &Circumstances<'_>) -> Option<OwnTime> {
     let [low, part, high] = run.found.watched.switched.as_ref()?.alone?;
@@ -242,6 +249,7 @@ fn warnings(
     list.extend(how_it_ended(&run.ended));
     list.extend(exceeded(header, run));
     list.extend(native_time(header, run));
+    list.extend(unfollowed(header, run));
     if run.options.counted == Counted::Translate {
         list.push(Note::NothingCounted);
     } else if threads.len() <= 1 {

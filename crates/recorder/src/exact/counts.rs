@@ -10,9 +10,9 @@ use crate::error::RecorderError;
 use crate::session::Session;
 use profile::{CommRow, EventRow, ReturnRow};
 use std::mem::offset_of;
-use types::{CommKind, Evidence, Sharing, ThreadId};
+use types::{CommKind, Evidence, GapClass, Sharing, ThreadId};
 use wire::detail::{
-    CELLS, CHUNK_BYTES, Cell, ChunkHead, EVENTS, Event, HEAD_BYTES, RETURNS, Returns, holds,
+    CELLS, CHUNK_BYTES, Cell, ChunkHead, EVENTS, Event, HEAD_BYTES, RETURNS, Returns, gap, holds,
     kind as code,
 };
 
@@ -216,6 +216,7 @@ impl Reading {
             hits: if self.has_hits { count } else { 0 },
             evidence: Evidence::Exact,
             object,
+            gap: GapClass::of_number(entry[offset_of!(Event, gap)].into()),
         };
         match pair.is_between {
             true => self.counts.between.events.push((row, pair.side())),
@@ -333,6 +334,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 }
 
 const _: () = assert!(CHUNK_BYTES > HEAD_BYTES);
+const _: () = assert!(GapClass::WITHIN.len() == gap::LAST as usize);
 
 #[cfg(test)]
 #[path = "counts_tests.rs"]

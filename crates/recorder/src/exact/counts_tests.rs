@@ -129,6 +129,7 @@ fn events_are_summed_and_their_bytes_united() {
         hits: 0,
         evidence: types::Evidence::Exact,
         object: 0,
+        gap: None,
     };
     let invalidation = EventRow {
         line: 0,
@@ -144,6 +145,7 @@ fn events_are_summed_and_their_bytes_united() {
         hits: 0,
         evidence: types::Evidence::Exact,
         object: 0,
+        gap: None,
     };
     assert_eq!(counts.events, [invalidation, event]);
 }

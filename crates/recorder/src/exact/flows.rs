@@ -279,6 +279,7 @@ mod tests {
             hits: 0,
             evidence: Evidence::Exact,
             object,
+            gap: None,
         }
     }
 

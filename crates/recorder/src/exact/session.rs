@@ -15,7 +15,7 @@ use std::time::Duration;
 use std::{io, mem};
 use types::ThreadId;
 use types::tally::{self, Meaning};
-use wire::detail::CHUNK_BYTES;
+use wire::detail::{CHUNK_BYTES, gap};
 use wire::session::{self, Calls, Header, Module, ThreadArea, ThreadPage, mode, pages};
 use wire::windows::leave;
 
@@ -164,6 +164,11 @@ pub struct RawThread {
     pub thread_pointer: u64,
     /// Tracked blocks for which it has counted the first late event.
     pub late_blocks: u64,
+    /// Tracked blocks that it came to first in windows, by the window's age: see
+    /// `wire::detail::Footprint`.
+    pub touched: [u64; gap::ENDS.len() + 1],
+    /// Windows that it came into.
+    pub windows: u64,
 }
 
 /// A mapped file with code.
@@ -538,6 +543,8 @@ fn raw_thread(page: &ThreadPage, [instructions, loads, stores]: [u64; 3]) -> Raw
         stack: page.stack.load(Relaxed),
         thread_pointer: page.thread_pointer.load(Relaxed),
         late_blocks: page.late_blocks.load(Relaxed),
+        touched: page.footprint.touched.each_ref().map(|count| count.load(Relaxed)),
+        windows: page.footprint.windows.load(Relaxed),
     }
 }
 

@@ -15,7 +15,7 @@ use self::asking::Asking;
 use self::stretches::{ANEW, MIN_STRETCH_NS, Rate, Stretch, Tracking, tracked_parts};
 use crate::memory::{Mapping, SharedMemory};
 use std::io;
-use std::sync::atomic::Ordering::{Release, SeqCst};
+use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use std::time::Duration;
 use windows::constants::MIN_MEASURED;
 use windows::{
@@ -84,6 +84,8 @@ pub struct Done {
     pub unknown: u64,
     /// Checks, and additions to tallies.
     pub steps: [u64; 2],
+    /// Looks at what was allocated or freed, in parts ([`wire::objects::HOOK_PARTS`]).
+    pub hooks: u64,
 }
 
 /// The windows of a recording.
@@ -105,6 +107,8 @@ pub struct Switched {
     pub exceeded: Option<Exceeded>,
     /// Wall-clock time in which threads could run natively, ns.
     pub native_ns: u64,
+    /// Whether what was allocated was looked at in windows only, but for the start of the run.
+    pub unfollowed: bool,
 }
 
 /// Before there is any.
@@ -318,6 +322,10 @@ impl<'a> Switching<'a> {
         let spent = self.spent;
         let (lengths, long_gaps) = (self.chooser.lengths(), self.chooser.tracks_long());
         let seen = Observation { now: now_ns, spent, lengths, long_gaps };
+        if self.fixed_ns.is_none() && self.scheduler.hooks_are_too_dear(&seen) {
+            self.switched.unfollowed = true;
+            self.first.records()[0].unfollowed.store(1, Relaxed);
+        }
         let step = match self.fixed_ns {
             Some(each_ns) => Ok(self.fixed_step(now_ns, each_ns)),
             None => self.scheduler.next(&seen),
@@ -416,6 +424,7 @@ impl<'a> Switching<'a> {
             work,
             events: done.events.saturating_sub(before.events),
             checking: steps::time_ns(steps),
+            hooks: steps::hooks_ns(done.hooks.saturating_sub(before.hooks)),
         };
         match part.phase {
             Phase::Whole if self.scheduler.is_whole_again() => self.spent.again += slice,

@@ -7,7 +7,8 @@
 use crate::collect::Found;
 use crate::counts::{self, Counts, Side};
 use crate::error::RecorderError;
-use crate::flows::{self, Flow, Names};
+use crate::exact::footprints;
+use crate::flows::{self, Flow, Names, Stretch};
 use crate::objects::{self, Allocated, Objects};
 use crate::page_uses::{self, PageUses};
 use crate::pages::{self, ByPage};
@@ -15,11 +16,11 @@ use crate::paths;
 use crate::places::Places;
 use crate::reference::Traced;
 use crate::session::{RawModule, RawThread, Session, SessionOptions};
-use crate::timeline::{Timeline, activity_rows, join_samples};
+use crate::timeline::{Sample, Timeline, activity_rows, join_samples};
 use crate::windowed::{self, Windowed};
 use profile::{
-    ActivityRow, CallRow, CommRow, Counted, EventRow, FlowRow, LineRow, Meta, PageTables,
-    Parameters, Profile, ReturnRow, RunningRow, SiteRow, SliceRow, ThreadRow,
+    ActivityRow, CallRow, CommRow, Counted, EventRow, FlowRow, FootprintRow, LineRow, Meta,
+    PageTables, Parameters, Profile, ReturnRow, RunningRow, SiteRow, SliceRow, ThreadRow,
 };
 use reference::Tally;
 use std::borrow::Cow;
@@ -43,6 +44,7 @@ pub struct Tables {
     pub flow: Vec<FlowRow>,
     pub pages: PageTables,
     pub returns: Vec<ReturnRow>,
+    pub footprints: Vec<FootprintRow>,
     /// Counts that made no sense and were left out.
     pub damaged: u64,
     /// What windows were good for, if accesses were observed in windows only.
@@ -72,11 +74,7 @@ impl Tables {
         join_samples(&mut samples, coarser);
 
         let (start_ns, end_ns) = lived(threads);
-        let late_blocks = raw.iter().map(|thread| thread.late_blocks).sum();
-        let windowed = found.watched.switched.as_ref().map(|switched| {
-            let switched = (switched, late_blocks);
-            windowed::estimate(&mut counts, &mut samples, &mut timeline, switched, end_ns)
-        });
+        let windowed = estimate((&mut counts, &mut samples, &mut timeline), found, raw, end_ns);
         let (first, slices) = timeline.between(start_ns, end_ns);
         let last = slices.len() as u32 - 1;
         let slice_of = |slice: u32| slice.saturating_sub(first).min(last);
@@ -85,23 +83,26 @@ impl Tables {
         counts.comm.iter_mut().for_each(|row| row.slice = slice_of(row.slice));
         counts::sum_comm(&mut counts.comm);
 
-        let regions = seen.map(|seen| &seen.regions);
-        let flow = found.watched.flows.get(session.segment() as usize);
-        let flow = flow.unwrap_or(&Flow::default()).whole(&counts.events, (start_ns, end_ns));
+        let flow = flow(found, session, &counts.events, (start_ns, end_ns));
         let by_page = read_pages(session, header, options, found, (start_ns, end_ns), &timeline)?;
         let is_known = |thread: ThreadId| thread.index() < known;
         let (mut pages, lying) = pages::tables(&by_page, slices.len(), slice_of, is_known);
         // Without events and pages there is nothing to name, and no file to read.
         let modules = if counts.events.len() + pages.pages.len() == 0 { &[] } else { modules };
-        let mut places = Places::new(modules, raw, regions, &found.resolver);
+        let mut places = Places::new(modules, raw, seen.map(|seen| &seen.regions), &found.resolver);
         let addresses = session.sites(header.sites.load(Relaxed) as usize + 1)?;
         let mut sites = places.sites(&addresses, &mut counts.events);
         counts::sum_events(&mut counts.events);
         let calls = paths::name(&paths::read(session, header)?, &addresses, &sites, &places);
         let allocated = Allocated::read(session, header)?.with_pages(lying);
         let before = counts.events.clone();
-        let what = (&mut counts.events[..], &mut pages);
-        let objects = objects::name(what, &allocated, known, &mut places, &mut sites);
+        let objects = objects::name(
+            (&mut counts.events, &mut pages),
+            &allocated,
+            known,
+            &mut places,
+            &mut sites,
+        );
         pages::name_sites(&mut pages, &addresses, &mut sites, &places);
         let names = Names::new(&sites, &before, &counts.events);
         let flow = flows::rows(&flow, &names, &addresses, known);
@@ -122,6 +123,7 @@ impl Tables {
             flow,
             pages,
             returns,
+            footprints: footprints::rows(raw, 0, options.block_bytes),
             damaged,
             windowed,
         })
@@ -130,7 +132,7 @@ impl Tables {
     /// The profile that they make.
     pub fn into_profile(self, meta: Meta, threads: Vec<ThreadRow>) -> Profile {
         let Self { slices, activity, running, comm, sites, lines, events, calls, .. } = self;
-        let Self { flow, pages, returns, .. } = self;
+        let Self { flow, pages, returns, footprints, .. } = self;
         let Objects { rows: objects, blocks, fields, .. } = self.objects;
         Profile {
             meta,
@@ -149,8 +151,27 @@ impl Tables {
             flow,
             pages,
             returns,
+            footprints,
         }
     }
+}
+
+/// When the events of a process were counted, which `ran` from one moment to the other.
+fn flow(found: &Found, session: &Session, events: &[EventRow], ran: (u64, u64)) -> Vec<Stretch> {
+    let flow = found.watched.flows.get(session.segment() as usize);
+    flow.unwrap_or(&Flow::default()).whole(events, ran)
+}
+
+/// Makes estimates of what was counted in windows, if there were any.
+fn estimate(
+    (counts, samples, timeline): (&mut Counts, &mut Vec<Sample>, &mut Timeline),
+    found: &Found,
+    raw: &[RawThread],
+    end_ns: u64,
+) -> Option<Windowed> {
+    let late_blocks = raw.iter().map(|thread| thread.late_blocks).sum();
+    let switched = found.watched.switched.as_ref()?;
+    Some(windowed::estimate(counts, samples, timeline, (switched, late_blocks), end_ns))
 }
 
 /// When the first of the threads began, and when the last one ended, ns.
@@ -327,6 +348,7 @@ fn event_row((event, sum): (&reference::Event, &reference::EventSum)) -> EventRo
         hits: 0,
         evidence: Evidence::Exact,
         object: 0,
+        gap: None,
     }
 }
 

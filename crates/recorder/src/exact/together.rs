@@ -8,6 +8,7 @@
 use crate::collect::{self, Found};
 use crate::counts::{self, Between, Counts, Side};
 use crate::error::RecorderError;
+use crate::exact::footprints;
 use crate::objects::{self, Allocated, Member, Objects};
 use crate::places::Places;
 use crate::processes;
@@ -16,7 +17,8 @@ use crate::tables;
 use crate::timeline::{Sample, Timeline, activity_rows, join_samples};
 use crate::windowed::{self, Windowed};
 use profile::{
-    EventRow, LineRow, Note, ProcessRow, Profile, RunningRow, SiteRow, ThreadRow, Totals,
+    EventRow, FootprintRow, LineRow, Note, ProcessRow, Profile, RunningRow, SiteRow, ThreadRow,
+    Totals,
 };
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -108,6 +110,7 @@ pub fn profile(
         fields,
         lines,
         events,
+        footprints: all.footprints(options.block_bytes),
         ..Profile::new(meta, threads, comm)
     }))
 }
@@ -300,6 +303,14 @@ impl All {
     /// Tracked blocks of all processes in which there were late events.
     fn late_blocks(&self) -> u64 {
         self.processes.iter().flat_map(|process| &process.raw).map(|raw| raw.late_blocks).sum()
+    }
+
+    /// How much memory all threads come to.
+    fn footprints(&self, block_bytes: u64) -> Vec<FootprintRow> {
+        let of = |process: &Process| footprints::rows(&process.raw, process.first, block_bytes);
+        let mut rows: Vec<FootprintRow> = self.processes.iter().flat_map(of).collect();
+        rows.sort_unstable_by_key(FootprintRow::key);
+        rows
     }
 
     /// Where all threads ran.

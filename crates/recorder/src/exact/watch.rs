@@ -315,6 +315,8 @@ struct Look {
     transfers: [u64; 3],
     /// Checks, and additions to tallies.
     steps: [u64; 2],
+    /// Looks at what it has allocated or freed.
+    hooks: u64,
 }
 
 impl Look {
@@ -468,6 +470,8 @@ impl<'a> Process<'a> {
             }
             counted.events += page.events.load(Relaxed).saturating_sub(last.events);
             last.events = page.events.load(Relaxed);
+            let hooks = page.hooks.load(Relaxed);
+            counted.hooks += hooks.saturating_sub(std::mem::replace(&mut last.hooks, hooks));
             let transfers = [&page.transfers, &page.far, &page.unknown].map(|of| of.load(Relaxed));
             let before = std::mem::replace(&mut last.transfers, transfers);
             let [more, far, unknown] =
@@ -515,6 +519,7 @@ impl<'a> Process<'a> {
         done.transfers += counted.transfers;
         done.far += counted.far;
         done.unknown += counted.unknown;
+        done.hooks += counted.hooks;
         done.steps.iter_mut().zip(counted.steps).for_each(|(all, more)| *all += more);
     }
 

@@ -66,6 +66,7 @@ fn event(line: u64, to: u32, count: u64) -> EventRow {
         hits: count,
         evidence: types::Evidence::Exact,
         object: 0,
+        gap: None,
     }
 }
 

@@ -344,6 +344,7 @@ impl Maker<'_> {
             hits: sum.sum.hits,
             evidence: event.evidence,
             object: event.object,
+            gap: None,
         });
         (rows.collect(), addresses)
     }

@@ -40,6 +40,7 @@ fn event(
         hits: 0,
         evidence: Evidence::Exact,
         object: 0,
+        gap: None,
     }
 }
 

@@ -13,6 +13,7 @@ mod unite;
 use crate::causes::code::{Origin, leads_from};
 use crate::causes::synchronization::Sync;
 use crate::lines::{AccessKind, moves_a_line};
+use analysis::Gaps;
 use profile::{EventRow, Profile, SiteRow};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use types::{CommKind, Sharing};
@@ -63,6 +64,8 @@ pub(super) struct Group {
     pub beside: u64,
     /// Threads that take from others.
     pub takers: BTreeSet<u32>,
+    /// How long before the transfers their lines were written.
+    pub gaps: Gaps,
 }
 
 /// What the code of one origin does in a group.
@@ -117,7 +120,7 @@ impl Side {
 impl Group {
     fn new(class: Class) -> Self {
         let (objects, lines, sides, takers) = Default::default();
-        let (pairs, syncs) = Default::default();
+        let (pairs, syncs, gaps) = Default::default();
         let (events, falsely, apart, hits, beside) = (0, 0, 0, 0, 0);
         Self {
             class,
@@ -132,6 +135,7 @@ impl Group {
             sides,
             beside,
             takers,
+            gaps,
         }
     }
 
@@ -173,6 +177,7 @@ impl Group {
             self.apart = self.apart.saturating_add(event.count);
         }
         self.hits += event.hits;
+        self.gaps.add(event);
         if event.sharing == Sharing::False {
             self.falsely = self.falsely.saturating_add(event.count);
         }
@@ -216,6 +221,7 @@ impl Group {
             .into_iter()
             .for_each(|(at, side)| self.sides.entry(at).or_default().merge(side));
         self.takers.extend(other.takers);
+        self.gaps.join(&other.gaps);
     }
 }
 

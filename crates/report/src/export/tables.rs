@@ -53,11 +53,13 @@ pub enum ProfileTable {
     Touched,
     /// How often threads come back to lines.
     Returns,
+    /// How much memory threads come to in as long as a gap.
+    Footprints,
 }
 
 impl ProfileTable {
     /// All tables.
-    pub const ALL: [ProfileTable; 18] = [
+    pub const ALL: [ProfileTable; 19] = [
         ProfileTable::Objects,
         ProfileTable::Blocks,
         ProfileTable::Fields,
@@ -76,6 +78,7 @@ impl ProfileTable {
         ProfileTable::Accesses,
         ProfileTable::Touched,
         ProfileTable::Returns,
+        ProfileTable::Footprints,
     ];
 
     /// The name on the command line.
@@ -99,6 +102,7 @@ impl ProfileTable {
             ProfileTable::Accesses => "accesses",
             ProfileTable::Touched => "touched",
             ProfileTable::Returns => "returns",
+            ProfileTable::Footprints => "footprints",
         }
     }
 
@@ -127,6 +131,7 @@ impl ProfileTable {
             ProfileTable::Accesses => "reads and writes of pages by time and thread",
             ProfileTable::Touched => "which lines of a page each thread accessed",
             ProfileTable::Returns => "how often threads come back to shared lines, a sample",
+            ProfileTable::Footprints => "how much memory threads come to in as long as a gap",
         }
     }
 }
@@ -221,6 +226,7 @@ pub fn write_table(
         ProfileTable::Accesses => pages::accesses(profile, &mut rows),
         ProfileTable::Touched => pages::touched(profile, &mut rows),
         ProfileTable::Returns => returns(profile, &mut rows),
+        ProfileTable::Footprints => footprints(profile, &mut rows),
     }?;
     rows.finish()
 }
@@ -267,6 +273,7 @@ impl ProfileTable {
             ProfileTable::Accesses => &pages::ACCESSES,
             ProfileTable::Touched => &pages::TOUCHED,
             ProfileTable::Returns => &["line", "thread", "returns", "instructions"],
+            ProfileTable::Footprints => &["thread", "gap", "bytes", "windows"],
             ProfileTable::Lines => &[
                 "line",
                 "region",
@@ -298,6 +305,7 @@ impl ProfileTable {
                 "hits",
                 "evidence",
                 "object",
+                "gap",
             ],
         }
     }
@@ -477,6 +485,7 @@ fn events(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
             row.hits.into(),
             row.evidence.name().into(),
             row.object.into(),
+            row.gap.map_or(0, |gap| u32::from(gap.number())).into(),
         ])?;
     }
     Ok(())
@@ -555,6 +564,18 @@ fn returns(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
             row.thread.0.into(),
             row.returns.into(),
             row.instructions.into(),
+        ])?;
+    }
+    Ok(())
+}
+
+fn footprints(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
+    for row in &profile.footprints {
+        rows.row(&[
+            row.thread.0.into(),
+            u32::from(row.gap.number()).into(),
+            row.bytes.into(),
+            row.windows.into(),
         ])?;
     }
     Ok(())

@@ -1,7 +1,7 @@
 use super::*;
 use crate::samples::paged;
 
-const TABLES: [ProfileTable; 11] = [
+const TABLES: [ProfileTable; 12] = [
     ProfileTable::Threads,
     ProfileTable::Slices,
     ProfileTable::Activity,
@@ -13,6 +13,7 @@ const TABLES: [ProfileTable; 11] = [
     ProfileTable::Accesses,
     ProfileTable::Touched,
     ProfileTable::Returns,
+    ProfileTable::Footprints,
 ];
 
 fn written(table: ProfileTable, format: TableFormat) -> String {
@@ -67,7 +68,7 @@ fn csv_word_for_word() {
     assert_eq!(
         events.split("\r\n").nth(3),
         Some(
-            "0x4040c0,2,3,raw,false,1,2,1000,8-15,0x000000000000ff00,16-23,0x0000000000ff0000,0,exact,0"
+            "0x4040c0,2,3,raw,false,1,2,1000,8-15,0x000000000000ff00,16-23,0x0000000000ff0000,0,exact,0,0"
         )
     );
 }
@@ -122,6 +123,7 @@ fn columns_are_those_of_the_schema() {
         &profile::schema::ACCESSES,
         &profile::schema::TOUCHED,
         &profile::schema::RETURNS,
+        &profile::schema::FOOTPRINTS,
     ]) {
         let mut ours: Vec<_> = table.names().iter().filter(|n| !n.ends_with("_mask")).collect();
         let mut theirs: Vec<_> = schema.columns.iter().map(|column| &column.name).collect();

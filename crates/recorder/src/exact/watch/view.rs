@@ -319,6 +319,7 @@ impl<'a> View<'a> {
             events.extend(new.events.iter().map(|row| EventRow {
                 count: scaled(row.count, times),
                 evidence: Evidence::Window,
+                gap: None,
                 ..*row
             }));
         }
