@@ -110,6 +110,19 @@ pub struct Sums {
     pub again: Spent,
 }
 
+impl Sums {
+    /// What was spent since `before`.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        Self {
+            whole: self.whole.without(&before.whole),
+            off: self.off.without(&before.off),
+            light: self.light.without(&before.light),
+            on: self.on.without(&before.on),
+            again: self.again.without(&before.again),
+        }
+    }
+}
+
 /// Processor time is never all for counting.
 const MAX_COUNTING: f64 = 0.98;
 /// Part of the time that checks that pass take at most. No program was found to take more than 2.7
@@ -227,6 +240,14 @@ fn between_windows(sums: &Sums, assumed: Assumed) -> f64 {
         return assumed.off.max(1.0);
     }
     by_steps(off)
+}
+
+/// What tracking has taken since a moment; `None` where there was too little time with and without
+/// it.
+pub(crate) fn tracking_since(sums: &Sums, before: &Sums, assumed: Assumed) -> Option<f64> {
+    let lately = sums.since(before);
+    let tells = is_measured(&lately.off.without(&lately.light)) && is_measured(&lately.light);
+    tells.then(|| tracking(&lately, &cpu(&lately, assumed)))?
 }
 
 /// What tracking takes: by the time between windows in which lines were tracked, and at least a

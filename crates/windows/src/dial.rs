@@ -32,7 +32,7 @@ use crate::constants::{
     AGAIN_STEP, FOR_HOOKS, FOR_LONG_GAPS, FOR_TRACKING, FOR_WHOLE, LOOK, MIN_DUTY, MIN_MEASURED,
     OVERDRAFT, SHORT_RUN, USUAL_COST, WANTED_WINDOWS, WHOLE_STEP,
 };
-use crate::cost::Cost;
+use crate::cost::{Cost, tracking_since};
 use crate::whole::Whole;
 use crate::{Assumed, Costs, Lengths, Random, Spent, Sums};
 use std::fmt;
@@ -137,6 +137,10 @@ const TOLERANCE: f64 = 1.1;
 /// Lines that can be tracked for this part of the time are tracked always.
 const ALWAYS: f64 = 0.95;
 
+/// What tracking may take, over what the program takes alone, while that is not known: of the
+/// benchmark's programs, none took more than three times as long.
+const DEAREST_TRACKING: f64 = 3.0;
+
 /// Most of the time between windows in which lines are tracked on a budget that does not pay for
 /// tracking as it is assumed to cost.
 const MAX_TRACKING: f64 = 0.5;
@@ -173,6 +177,8 @@ pub struct Scheduler {
     whole: Whole,
     last: u64,
     windows: usize,
+    /// What had been spent when a short run would have ended.
+    start: Option<Sums>,
 }
 
 impl Scheduler {
@@ -198,6 +204,7 @@ impl Scheduler {
             whole: Whole::new(budget),
             last: 0,
             windows: 0,
+            start: None,
         };
         possible.then_some(scheduler).ok_or(Trouble::Dial)
     }
@@ -230,6 +237,14 @@ impl Scheduler {
         let off = &seen.spent.off;
         let alone = off.cpu as f64 / self.costs(seen).cpu.off;
         off.cpu >= MIN_MEASURED && off.hooks as f64 > FOR_HOOKS * (budget - 1.0) * alone
+    }
+
+    /// Times as long as alone that the program may take, if that is what was asked for.
+    pub fn budget(&self) -> Option<f64> {
+        match self.dial {
+            Dial::Budget(budget) => Some(budget),
+            Dial::Duty(_) => None,
+        }
     }
 
     /// Windows that were opened.
@@ -319,6 +334,9 @@ impl Scheduler {
     }
 
     fn begin_period(&mut self, seen: &Observation) -> Step {
+        if self.windows >= WANTED_WINDOWS {
+            self.start.get_or_insert(seen.spent);
+        }
         let lengths = seen.lengths;
         let planned = self.planned.take().filter(|planned| planned.length >= lengths.whole());
         let Planned { length, offset, lead } = planned.unwrap_or_else(|| self.plan(seen));
@@ -339,12 +357,19 @@ impl Scheduler {
     /// For which part of the time between windows tracked lines can be paid for.
     fn tracking(&self, seen: &Observation) -> f64 {
         let Dial::Budget(budget) = self.dial else { return 1.0 };
-        let cost = self.costs(seen).tracking.unwrap_or(self.assumed.tracking);
         let part = if seen.long_gaps { FOR_LONG_GAPS } else { FOR_TRACKING };
-        // A small budget needs light time to see what tracking costs: that of the program's start
-        // may tell less than nothing.
-        let most = if budget - 1.0 < self.assumed.tracking { MAX_TRACKING } else { 1.0 };
-        (part * (budget - 1.0) / cost.max(1e-9)).min(most)
+        let given = budget - 1.0;
+        // A small budget needs light time to see what tracking costs: that of the program's start,
+        // when a virtual machine has its code translated, may tell less than nothing.
+        let small = given < self.assumed.tracking;
+        let (cost, most) = match self.start.filter(|_| small) {
+            None => (self.costs(seen).tracking, if small { MAX_TRACKING } else { 1.0 }),
+            Some(start) => match tracking_since(&seen.spent, &start, self.assumed) {
+                Some(cost) => (Some(cost), MAX_TRACKING),
+                None => (None, given / DEAREST_TRACKING),
+            },
+        };
+        (part * given / cost.unwrap_or(self.assumed.tracking).max(1e-9)).min(most)
     }
 
     /// How long lines are tracked before the window of a period of this length; `u64::MAX`: always.

@@ -255,3 +255,42 @@ fn a_small_budget_always_leaves_light_time() {
     assert_eq!(tracking(1.05), MAX_TRACKING);
     assert_eq!(tracking(2.0), 1.0);
 }
+
+/// What the program's start seemed to tell of tracking is forgotten when a short run would be over.
+#[test]
+fn a_small_budget_tracks_little_until_it_knows_what_that_takes() {
+    let of = |cpu, work| crate::Spent { wall: cpu, cpu, work, ..Default::default() };
+    let light = of(SECOND, SECOND / 100);
+    let start = Sums { off: of(2 * SECOND, SECOND), light, ..Sums::default() };
+    let mut scheduler = Scheduler::new(Dial::Budget(1.05), Assumed::default(), 1).unwrap();
+    let lengths = Chooser::default().lengths();
+    let see = |spent| Observation { spent, ..see(lengths) };
+    assert_eq!(scheduler.tracking(&see(start)), MAX_TRACKING, "it looks free");
+    scheduler.start = Some(start);
+    let unknown = scheduler.tracking(&see(start));
+    assert!(unknown <= 0.05 / DEAREST_TRACKING + 1e-9, "{unknown}");
+    // Since then, tracking takes nine times as long again.
+    let (mut off, mut light) = (start.off, start.light);
+    light += of(SECOND, SECOND);
+    off += of(SECOND, SECOND);
+    off += of(SECOND, SECOND / 10);
+    let known = scheduler.tracking(&see(Sums { off, light, ..start }));
+    assert!((0.5 * 0.05 / 10.0..0.5 * 0.05 / 8.0).contains(&known), "{known}");
+}
+
+/// A program that does hardly anything but allocate.
+#[test]
+fn allocations_are_followed_while_the_budget_pays_for_it() {
+    let lengths = Chooser::default().lengths();
+    let dear = |budget, hooks| {
+        let off =
+            crate::Spent { wall: SECOND, cpu: SECOND, work: SECOND, hooks, ..Default::default() };
+        let seen = Observation { spent: Sums { off, ..Sums::default() }, ..see(lengths) };
+        Scheduler::new(Dial::Budget(budget), Assumed::default(), 1)
+            .unwrap()
+            .hooks_are_too_dear(&seen)
+    };
+    assert!(dear(2.0, SECOND / 2) && !dear(4.0, SECOND / 4));
+    assert!(!dear(2.0, SECOND / 20) && dear(1.05, SECOND / 20));
+    assert!(!dear(2.0, 0));
+}

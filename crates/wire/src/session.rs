@@ -38,13 +38,12 @@ use types::tally;
 
 /// First eight bytes of a session.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
-/// Changes with every change of this layout. 1: first version;
-/// 2: segments, modes, sites, cells and events by time slice, trace; 3: store of translated code;
-/// 4: tallies; 5: which threads wait in system calls; 6: windows;
-/// 7: checks in tallies, tracked blocks, memory shared by processes, objects; 8: call paths, zones,
-/// mapped files; 9: pages; 10: light code between windows; 11: first writes of unknown blocks;
-/// 12: filtered traces; 13: which file
-/// a mapping was of; 14: lone programs; 15: returns; 16: native time; 18: gaps.
+/// Changes with every change of this layout. 1: first version; 2: segments, modes, sites, cells and
+/// events by time slice, trace; 3: store of translated code; 4: tallies; 5: which threads wait in
+/// system calls; 6: windows; 7: checks in tallies, tracked blocks, memory shared by processes,
+/// objects; 8: call paths, zones, mapped files; 9: pages; 10: light code between windows; 11: first
+/// writes of unknown blocks; 12: filtered traces; 13: which file a mapping was of; 14: lone
+/// programs; 15: returns; 16: native time; 18: gaps.
 pub const VERSION: u32 = 18;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
@@ -378,9 +377,10 @@ pub struct Header {
     pub windows: AtomicU32,
     /// Which code threads shall leave.
     pub leave: Leave,
-    /// 1: what is allocated is looked at in windows only. Of the first segment, written by the
-    /// recorder.
+    /// In the first segment, by the recorder: 1 if what is allocated is looked at in windows only.
     pub unfollowed: AtomicU32,
+    /// Likewise: by how many percent light code is slower.
+    pub light_slower: AtomicU32,
 
     /// Processes that were killed (first segment only).
     deaths: Deaths,

@@ -7,6 +7,7 @@ use super::{Context, is_agent_code, stepping};
 use crate::dispatch::{Origin, runtime};
 use crate::native::{self, COMEBACK_NS, SIGSYS};
 use crate::own::{field, set_field};
+use crate::session;
 use crate::stubs::HANDLED;
 use crate::stubs::native as stub;
 use crate::sys;
@@ -23,8 +24,9 @@ const SI_QUEUE: i32 = -1;
 /// Calls of 64-bit programs.
 const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
 
-/// More of its processor time than one in this many for calls, and a thread stays in light code.
-const SHARE: u64 = 20;
+/// More of its processor time than this for calls, and more than light code takes, both in percent,
+/// and a thread stays there.
+const PERCENT: u64 = 5;
 /// Calls after which that is judged.
 const JUDGED: u32 = 64;
 /// How long a thread with too many calls stays in light code, ns.
@@ -134,7 +136,8 @@ fn has_too_many_calls(page: u64) -> bool {
     let now = sys::thread_cpu_ns();
     let spent = now.saturating_sub(core::mem::replace(&mut own.judged_ns, now));
     let lost = u64::from(core::mem::take(&mut own.calls)) * COMEBACK_NS;
-    let too_many = lost * SHARE > spent;
+    let slower = u64::from(session::first().light_slower.load(Ordering::Relaxed));
+    let too_many = lost * 100 > spent.saturating_sub(lost) * slower.max(PERCENT);
     if too_many {
         own.stays_until = sys::now_ns() as u64 + STAYS_NS;
     }

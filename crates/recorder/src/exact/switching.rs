@@ -41,8 +41,12 @@ const SEED: u64 = 0x7468_7265_6164;
 /// How long native time is at least, ns, and for which part of the time before it code is light,
 /// so that it is known what threads do in it.
 const MIN_NATIVE_NS: u64 = 50_000_000;
-const LIGHT_PART: u64 = 8;
+const LIGHT_PART: f64 = 1.0 / 8.0;
 const MIN_LIGHT_NS: u64 = 10_000_000;
+/// The part of what a budget gives that may be spent on that.
+const FOR_LIGHT: f64 = 0.2;
+/// Light code takes at least this part of its time for the program.
+const LEAST_OF_LIGHT: f64 = 0.05;
 /// Budgets up to this one need native time: between windows, light code takes up to twice as long
 /// for interpreters.
 const MAX_FOR_NATIVE: f64 = 1.2;
@@ -178,6 +182,8 @@ pub struct Switching<'a> {
     /// When the last slice began, and what had been done by then.
     last: (u64, Done),
     spent: Sums,
+    /// In light code, while no thread may leave it.
+    lit: Spent,
     /// Events and work in the halves of the present counting part; transfers, and accesses whose
     /// last writer is not known, in both.
     halves: Vec<(u64, u64)>,
@@ -221,6 +227,7 @@ impl<'a> Switching<'a> {
             anew: false,
             last: (0, Done::default()),
             spent: Sums::default(),
+            lit: Spent::default(),
             halves: Vec::new(),
             both: [0; 2],
             late: (0, 0),
@@ -266,7 +273,7 @@ impl<'a> Switching<'a> {
     /// Asks threads in light code to leave it for the program's own, or no longer, when it is time.
     pub fn ask(&mut self, now_ns: u64) {
         if self.code == Code::Native && now_ns >= self.asking.until_ns() {
-            self.asking = self.asking.next(now_ns);
+            self.asking = self.asking.next(now_ns, self.light_slower());
             self.show_leaves();
         }
     }
@@ -395,13 +402,31 @@ impl<'a> Switching<'a> {
         }
     }
 
+    /// The part of the time without checks in which code is light before threads may go. Where
+    /// light code is slow, by the steps that it makes for the recording, as much as the budget pays
+    /// for.
+    fn light_part(&self) -> f64 {
+        let slower = self.light_slower();
+        match self.scheduler.budget() {
+            Some(budget) if slower > 0.0 => (FOR_LIGHT * (budget - 1.0) / slower).min(LIGHT_PART),
+            _ => LIGHT_PART,
+        }
+    }
+
+    /// How much longer light code takes for its steps, as a part of what it would take without.
+    fn light_slower(&self) -> f64 {
+        let Spent { cpu, checking, .. } = self.lit;
+        let own = (cpu as f64 - checking as f64).max(LEAST_OF_LIGHT * cpu as f64);
+        if own > 0.0 { checking as f64 / own } else { 0.0 }
+    }
+
     /// The time without checks, up to `until`: at first light, so that it is known what threads do,
     /// then native.
     fn add_light(&self, until: u64, now_ns: u64, parts: &mut Vec<Stretch>) {
         let length = until - now_ns;
         let light = match self.fixed_ns {
             Some(_) => length / 2,
-            None => (length / LIGHT_PART).max(MIN_LIGHT_NS),
+            None => ((length as f64 * self.light_part()) as u64).max(MIN_LIGHT_NS),
         };
         let is_long = self.fixed_ns.is_some() || length >= light + MIN_NATIVE_NS;
         if !self.native || !is_long {
@@ -431,6 +456,11 @@ impl<'a> Switching<'a> {
             Phase::Whole => self.spent.whole += slice,
             Phase::Off | Phase::Late => self.spent.off += slice,
             Phase::WarmUp | Phase::Counting => self.spent.on += slice,
+        }
+        if self.code == Code::Light {
+            self.lit += slice;
+            let percent = (100.0 * self.light_slower()) as u32;
+            self.first.records()[0].light_slower.store(percent, Relaxed);
         }
         if self.code == Code::Native {
             self.switched.native_ns += slice.wall;

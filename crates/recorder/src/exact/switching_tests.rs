@@ -279,3 +279,24 @@ fn threads_may_go_in_native_time_only() {
     }
     assert_eq!(seen, [true; 3]);
 }
+
+/// Code whose blocks compare themselves with their source.
+#[test]
+fn little_of_the_time_is_light_where_light_code_is_slow() {
+    let part = |checks_for_each_ns: u64| {
+        let memory = memory();
+        let mut switching = switching(&memory, Dial::Budget(1.05));
+        while switching.until_ns() < 20_000 * MS {
+            let now_ns = switching.until_ns();
+            let mut done = done(&switching, switching.last, now_ns);
+            done.steps[0] += checks_for_each_ns * (now_ns - switching.last.0);
+            switching.turn(now_ns, done);
+            switching.show().unwrap();
+        }
+        let told = switching.first.records()[0].light_slower.load(Acquire);
+        assert_eq!(told > 0, checks_for_each_ns > 0);
+        switching.lit.wall as f64 / switching.switched.native_ns as f64
+    };
+    let (slow, fast) = (part(10), part(0));
+    assert!(slow < 0.06 && fast > 0.1, "{slow} {fast}");
+}
