@@ -9,6 +9,7 @@ use crate::program;
 use crate::session;
 use crate::sys;
 use crate::thread;
+use crate::windows;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
@@ -41,7 +42,9 @@ pub fn seccomp(a: [u64; 6]) -> Outcome {
     }
 }
 
+/// The kernel takes away the thread's clock with the calls.
 fn strict() -> Outcome {
+    windows::forget_clock();
     prepare();
     filter::add_strict();
     Outcome::Native
