@@ -365,7 +365,7 @@ impl Scheduler {
         let (cost, most) = match self.start.filter(|_| small) {
             None => (self.costs(seen).tracking, if small { MAX_TRACKING } else { 1.0 }),
             Some(start) => match tracking_since(&seen.spent, &start, self.assumed) {
-                Some(cost) => (Some(cost), MAX_TRACKING),
+                Some(cost) => (self.costs(seen).tracking.map(|all| all.max(cost)), MAX_TRACKING),
                 None => (None, given / DEAREST_TRACKING),
             },
         };

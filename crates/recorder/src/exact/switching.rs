@@ -45,6 +45,8 @@ const LIGHT_PART: f64 = 1.0 / 8.0;
 const MIN_LIGHT_NS: u64 = 10_000_000;
 /// The part of what a budget gives that may be spent on that.
 const FOR_LIGHT: f64 = 0.2;
+/// Light code that takes twice as long for its steps is slow; compiled programs' takes 1.5 times.
+const SLOW_LIGHT: f64 = 1.0;
 /// Light code takes at least this part of its time for the program.
 const LEAST_OF_LIGHT: f64 = 0.05;
 /// Budgets up to this one need native time: between windows, light code takes up to twice as long
@@ -406,18 +408,16 @@ impl<'a> Switching<'a> {
     /// light code is slow, by the steps that it makes for the recording, as much as the budget pays
     /// for.
     fn light_part(&self) -> f64 {
-        let slower = self.light_slower();
-        match self.scheduler.budget() {
-            Some(budget) if slower > 0.0 => (FOR_LIGHT * (budget - 1.0) / slower).min(LIGHT_PART),
-            _ => LIGHT_PART,
-        }
+        let given = self.scheduler.budget().map_or(1.0, |budget| budget - 1.0);
+        (FOR_LIGHT * given / self.light_slower()).min(LIGHT_PART)
     }
 
-    /// How much longer light code takes for its steps, as a part of what it would take without.
+    /// How much longer slow light code takes for its steps, as a part of what it would take
+    /// without; 0 if it is not slow.
     fn light_slower(&self) -> f64 {
-        let Spent { cpu, checking, .. } = self.lit;
-        let own = (cpu as f64 - checking as f64).max(LEAST_OF_LIGHT * cpu as f64);
-        if own > 0.0 { checking as f64 / own } else { 0.0 }
+        let (cpu, checking) = (self.lit.cpu as f64, self.lit.checking as f64);
+        let slower = checking / (cpu - checking).max(LEAST_OF_LIGHT * cpu).max(1.0);
+        if slower >= SLOW_LIGHT { slower } else { 0.0 }
     }
 
     /// The time without checks, up to `until`: at first light, so that it is known what threads do,

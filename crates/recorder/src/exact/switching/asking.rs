@@ -10,9 +10,6 @@ const ASK_AGAIN_NS: u64 = 8_000_000;
 /// The longest time until they are asked again where light code is slow: a thread that has waited
 /// in a system call goes on in light code until then.
 const SLOW_AGAIN_NS: u64 = 8_000_000;
-/// Light code that takes this part of its time longer is slow: what some threads lose then by being
-/// asked in vain, the others lose in light code.
-const SLOW: f64 = 0.3;
 
 /// Whether they are asked, and when that changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,10 +29,11 @@ impl Asking {
         Self { until_ns: now_ns + ASKING_NS, now: true, rest_ns: ASK_AGAIN_NS }
     }
 
-    /// What comes after it has ended, or begun; light code is slower by that part.
+    /// What comes after it has ended, or begun; `slower`: by which part light code is, if it is
+    /// slow, else 0.
     pub fn next(self, now_ns: u64, slower: f64) -> Self {
         if self.now {
-            let most = if slower >= SLOW { SLOW_AGAIN_NS } else { u64::MAX };
+            let most = if slower > 0.0 { SLOW_AGAIN_NS } else { u64::MAX };
             let until_ns = now_ns + self.rest_ns;
             return Self { until_ns, now: false, rest_ns: (2 * self.rest_ns).min(most) };
         }
@@ -69,7 +67,7 @@ mod tests {
 
     #[test]
     fn threads_are_asked_ever_less_often_unless_light_code_is_slow() {
-        assert!((6..=8).contains(&asked(0.1)), "{}", asked(0.1));
+        assert!((6..=8).contains(&asked(0.0)), "{}", asked(0.0));
         assert!(asked(2.0) > 100, "{}", asked(2.0));
     }
 }
