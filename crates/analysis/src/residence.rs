@@ -19,11 +19,10 @@ use types::{CommKind, GapClass, ThreadId};
 /// Events with a known gap below which nothing is said: with 20, a share is known within 22 points
 /// (95 %).
 const MIN_HITS: u64 = 20;
-/// For how many lines a tracked one stands, and their length.
+/// For how many lines a tracked one stands.
 const TRACKED_OF: u64 = 64;
-const LINE_BYTES: u64 = 64;
-/// Windows of a thread below which its footprint is not used: it is a mean of so many, and caches
-/// are twice as large or more from one level to the next.
+/// Windows of a thread below which its footprint is not used. A footprint is a mean over windows
+/// and need not be exact: each level of caches is at least twice as large as the one before.
 const MIN_WINDOWS: u64 = 5;
 
 /// What the caches of a machine hold.
@@ -55,12 +54,14 @@ pub struct Residence {
 pub struct Footprints {
     of: HashMap<(ThreadId, GapClass), u64>,
     all: HashMap<GapClass, u64>,
+    line_bytes: u64,
 }
 
 impl Footprints {
-    /// Those of a profile, which has none without windows.
-    pub fn of(rows: &[FootprintRow]) -> Self {
-        let mut found = Self::default();
+    /// Those of a profile, which has none without windows; communication was counted in lines of so
+    /// many bytes.
+    pub fn of(rows: &[FootprintRow], line_bytes: u64) -> Self {
+        let mut found = Self { line_bytes, ..Self::default() };
         let enough = |row: &&FootprintRow| row.windows >= MIN_WINDOWS;
         for row in rows.iter().filter(enough) {
             found.of.insert(row.key(), row.bytes);
@@ -75,7 +76,7 @@ impl Footprints {
         let shortest = if gap.is_late() { GapClass::Late(0) } else { gap };
         let own = self.of.get(&(writer, shortest)).copied();
         let all = match gap {
-            GapClass::Late(lines) => Some(used_since(lines)),
+            GapClass::Late(lines) => Some(tracked_since(lines) * TRACKED_OF * self.line_bytes),
             _ => self.all.get(&gap).copied(),
         };
         match (own, all.map(|all| all / caches)) {
@@ -90,11 +91,10 @@ impl Footprints {
     }
 }
 
-/// Bytes that all threads have come to since, where they have come to so many tracked lines, as
-/// [`GapClass::Late`] has them.
-fn used_since(lines: u8) -> u64 {
-    let tracked = (1_u64 << lines.min(40)) / 2;
-    tracked * TRACKED_OF * LINE_BYTES
+/// Tracked lines that all threads have come to since the write, at least: [`GapClass::Late`] has
+/// the logarithm.
+fn tracked_since(class: u8) -> u64 {
+    (1_u64 << class.min(40)) / 2
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -210,7 +210,7 @@ mod tests {
         let classes = || GapClass::WITHIN.into_iter().chain([GapClass::Late(0)]);
         let of = |thread| classes().zip(bytes).map(move |of| row(thread, of));
         let rows: Vec<FootprintRow> = [1, 2].map(ThreadId).into_iter().flat_map(of).collect();
-        Footprints::of(&rows)
+        Footprints::of(&rows, 64)
     }
 
     fn residence(

@@ -5,9 +5,9 @@
 //! time slices, `turns`: whose turn it is to be read, `flows` and `page_history`: what is
 //! read, [`progress`]), `switching` in windows (`prompt`: in time), [`reference`] (replays a trace,
 //! which [`trace`] keeps and `trace_names` names). At the end: `counts`, `page_uses`, `paths`,
-//! `mapped` and `sharers` read what was counted, `windowed` makes estimates of it, `tables` joins
-//! these, `collect` makes a profile of it all, [`processes`] those of the children, and `together`
-//! that of all of them.
+//! `mapped`, `footprints` and `sharers` read what was counted, `windowed` makes estimates of it,
+//! `tables` joins these, `collect` makes a profile of it all, [`processes`] those of the children,
+//! and `together` that of all of them.
 //!
 //! Neighbours: `naming` says what lies at addresses, `agent` is what is injected.
 

@@ -46,7 +46,8 @@ impl Holding {
             outer_bytes: caches.outer_bytes,
             outer_caches: caches.outer_caches,
         };
-        Some(Self { footprints: Footprints::of(&profile.footprints), capacity })
+        let line_bytes = profile.meta.parameters.block_bytes;
+        Some(Self { footprints: Footprints::of(&profile.footprints, line_bytes), capacity })
     }
 
     /// What serves the transfers with these gaps; `None` without any, or if it is known of none.

@@ -39,9 +39,8 @@ pub const FOR_TRACKING: f64 = 0.5;
 pub const FOR_LONG_GAPS: f64 = 0.8;
 
 /// The part of what the budget gives that may be spent on looking at what is allocated between
-/// windows: names of blocks must not take half of what amounts need. Usual programs need a tenth of
-/// this (a look takes some 50 ns, and they allocate less than a million times a second); of the
-/// benchmark's kernels only `blocks`, which does nothing else, needs more.
+/// windows: names of blocks must not take most of what amounts need. At a budget of 2x, it pays for
+/// some five million looks a second and processor, at 50 ns each; an allocation takes two or three.
 pub const FOR_HOOKS: f64 = 0.25;
 
 /// The warm-up spans at least this number of rotations of the run queue: a thread that writes just

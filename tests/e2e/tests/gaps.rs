@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use test_support::{Compiler, Scratch, Target, Threadtalk};
 use types::GapClass;
 
-/// A tracked line stands for so many bytes.
+/// Bytes of the 64 lines for which a tracked line stands.
 const TRACKED_BYTES: u64 = 64 * 64;
 
 fn hand_over() -> PathBuf {
@@ -53,13 +53,14 @@ fn large_buffers_are_read_after_caches_have_let_go_of_them() {
     let scratch = Scratch::new();
     let profile = recorded(&scratch, BYTES, 60);
     let late = events(&profile, GapClass::is_late);
-    let far = events(&profile, |gap| used_more(gap, BYTES / 8));
+    // What came in the window of the write is not known, so some seem much nearer than they are.
+    let far = events(&profile, |gap| used_more(gap, BYTES / 128));
     assert!(late > 0 && far * 2 >= late, "{far} of {late}");
     let too_far = events(&profile, |gap| used_more(gap, 2 * BYTES));
     assert!(too_far * 20 <= late, "{too_far} of {late}");
     // On a machine with less cache, memory serves them; on one with more, caches do.
     for (machine, from_memory) in [
-        ("pack:1 l3:1(size=8MiB) l2:2(size=512KiB) core:1 pu:1", true),
+        ("pack:1 l3:1(size=1MiB) l2:2(size=256KiB) core:1 pu:1", true),
         ("pack:1 l3:1(size=1GiB) l2:2(size=512KiB) core:1 pu:1", false),
     ] {
         let mut report = Threadtalk::built().verb("report").arg(scratch.join("gaps.tt"));

@@ -2,7 +2,7 @@
 //! near the truth.
 
 use e2e::{assert_unchanged, native, stress};
-use profile::Profile;
+use profile::{Note, Profile};
 use std::path::Path;
 use std::time::Duration;
 use test_support::{Compiler, Run, Scratch, Target, Threadtalk};
@@ -193,4 +193,20 @@ fn budgets_that_make_no_sense_are_refused() {
     }
     let told = record(&threadtalk, &profile, &["--budget", "5%"], &["true"]).run();
     assert!(told.expect_code(0).stderr_text().contains("about 1.1x"));
+}
+
+/// A program that does nothing but allocate: what it allocates between windows is not followed.
+#[test]
+fn a_program_that_allocates_all_the_time_is_followed_in_windows_only() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let source = "benches/kernels/blocks.c";
+    let program = Target::new(Compiler::Gcc, source).flags(&["-O2", "-fopenmp"]).build().unwrap();
+    let profile = scratch.join("blocks.tt");
+    let noted = |options: &[&str]| {
+        let words = [program.to_str().unwrap(), "2", "4"];
+        record(&threadtalk, &profile, options, &words).timeout(TIME).run().expect_code(0);
+        Profile::load(&profile).unwrap().meta.warnings.contains(&Note::AllocationsUnfollowed)
+    };
+    assert!(noted(&["--budget", "2x"]));
+    assert!(!noted(&["--budget", "2x", "--no-objects"]));
 }

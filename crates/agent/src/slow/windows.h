@@ -119,10 +119,12 @@ static int forget_tracked(void) {
     return done;
 }
 
-// In the child of a fork, whose shadow and maps are empty.
+// In the child of a fork, whose shadow, maps and notes are empty.
 void tt_begin_windows(void) {
     opening = tt_was_light = 0;
     tt_opened = WINDOW_OF(__atomic_load_n(tt_phase, __ATOMIC_ACQUIRE));
+    for (u32 k = 0; k < KNOWN_BACK; k++)
+        tt_seen[k] = 0;
 }
 
 // A window or stretch with this number has begun: its place may have counts of an old one.

@@ -7,7 +7,7 @@ use types::{GapClass, ThreadId};
 pub struct FootprintRow {
     /// The thread.
     pub thread: ThreadId,
-    /// In as long as the shortest gap of this class.
+    /// In as long as the shortest gap of this class; `Late(0)`: as long as a warm-up.
     pub gap: GapClass,
     /// Bytes of different cache lines, in the mean of the windows.
     pub bytes: u64,

@@ -8,10 +8,12 @@
 //! [`windowed`](crate::windowed) makes estimates of the counts.
 
 mod asking;
+mod light;
 pub mod steps;
 mod stretches;
 
 use self::asking::Asking;
+use self::light::Lit;
 use self::stretches::{ANEW, MIN_STRETCH_NS, Rate, Stretch, Tracking, tracked_parts};
 use crate::memory::{Mapping, SharedMemory};
 use std::io;
@@ -41,14 +43,7 @@ const SEED: u64 = 0x7468_7265_6164;
 /// How long native time is at least, ns, and for which part of the time before it code is light,
 /// so that it is known what threads do in it.
 const MIN_NATIVE_NS: u64 = 50_000_000;
-const LIGHT_PART: f64 = 1.0 / 8.0;
 const MIN_LIGHT_NS: u64 = 10_000_000;
-/// The part of what a budget gives that may be spent on that.
-const FOR_LIGHT: f64 = 0.2;
-/// Light code that takes twice as long for its steps is slow; compiled programs' takes 1.5 times.
-const SLOW_LIGHT: f64 = 1.0;
-/// Light code takes at least this part of its time for the program.
-const LEAST_OF_LIGHT: f64 = 0.05;
 /// Budgets up to this one need native time: between windows, light code takes up to twice as long
 /// for interpreters.
 const MAX_FOR_NATIVE: f64 = 1.2;
@@ -185,7 +180,7 @@ pub struct Switching<'a> {
     last: (u64, Done),
     spent: Sums,
     /// In light code, while no thread may leave it.
-    lit: Spent,
+    lit: Lit,
     /// Events and work in the halves of the present counting part; transfers, and accesses whose
     /// last writer is not known, in both.
     halves: Vec<(u64, u64)>,
@@ -229,7 +224,7 @@ impl<'a> Switching<'a> {
             anew: false,
             last: (0, Done::default()),
             spent: Sums::default(),
-            lit: Spent::default(),
+            lit: Lit::default(),
             halves: Vec::new(),
             both: [0; 2],
             late: (0, 0),
@@ -275,7 +270,7 @@ impl<'a> Switching<'a> {
     /// Asks threads in light code to leave it for the program's own, or no longer, when it is time.
     pub fn ask(&mut self, now_ns: u64) {
         if self.code == Code::Native && now_ns >= self.asking.until_ns() {
-            self.asking = self.asking.next(now_ns, self.light_slower());
+            self.asking = self.asking.next(now_ns, self.lit.slower());
             self.show_leaves();
         }
     }
@@ -404,29 +399,15 @@ impl<'a> Switching<'a> {
         }
     }
 
-    /// The part of the time without checks in which code is light before threads may go. Where
-    /// light code is slow, by the steps that it makes for the recording, as much as the budget pays
-    /// for.
-    fn light_part(&self) -> f64 {
-        let given = self.scheduler.budget().map_or(1.0, |budget| budget - 1.0);
-        (FOR_LIGHT * given / self.light_slower()).min(LIGHT_PART)
-    }
-
-    /// How much longer slow light code takes for its steps, as a part of what it would take
-    /// without; 0 if it is not slow.
-    fn light_slower(&self) -> f64 {
-        let (cpu, checking) = (self.lit.cpu as f64, self.lit.checking as f64);
-        let slower = checking / (cpu - checking).max(LEAST_OF_LIGHT * cpu).max(1.0);
-        if slower >= SLOW_LIGHT { slower } else { 0.0 }
-    }
-
     /// The time without checks, up to `until`: at first light, so that it is known what threads do,
     /// then native.
     fn add_light(&self, until: u64, now_ns: u64, parts: &mut Vec<Stretch>) {
         let length = until - now_ns;
         let light = match self.fixed_ns {
             Some(_) => length / 2,
-            None => ((length as f64 * self.light_part()) as u64).max(MIN_LIGHT_NS),
+            None => {
+                ((length as f64 * self.lit.part(self.scheduler.budget())) as u64).max(MIN_LIGHT_NS)
+            }
         };
         let is_long = self.fixed_ns.is_some() || length >= light + MIN_NATIVE_NS;
         if !self.native || !is_long {
@@ -458,8 +439,8 @@ impl<'a> Switching<'a> {
             Phase::WarmUp | Phase::Counting => self.spent.on += slice,
         }
         if self.code == Code::Light {
-            self.lit += slice;
-            let percent = (100.0 * self.light_slower()) as u32;
+            self.lit.add(&slice);
+            let percent = (100.0 * self.lit.slower()) as u32;
             self.first.records()[0].light_slower.store(percent, Relaxed);
         }
         if self.code == Code::Native {
