@@ -2,7 +2,7 @@
 
 use crate::layouts::{
     HANDS_BITS, IDS, Session, TRACE_FILTER_BYTES, tt_hands, tt_mode, tt_pages, tt_session,
-    tt_trace_filters, tt_trace_sets,
+    tt_trace_filters, tt_trace_ways,
 };
 use crate::lock::Lock;
 use crate::session;
@@ -82,17 +82,17 @@ pub fn pages_are_counted() -> bool {
 /// Whether there is a filtered trace.
 pub fn is_filtered() -> bool {
     // SAFETY: written only by `prepare_filters`.
-    unsafe { tt_trace_sets != 0 }
+    unsafe { tt_trace_ways != 0 }
 }
 
 /// Makes room for what filters the trace, if one is wanted; `None` when there is none.
 pub fn prepare_filters() -> Option<()> {
-    let sets = session::header().trace_sets.load(Ordering::Relaxed);
-    if sets != 0 && matches!(mode(), mode::MATRIX | mode::DETAIL) {
+    let ways = session::header().trace_ways.load(Ordering::Relaxed);
+    if ways != 0 && matches!(mode(), mode::MATRIX | mode::DETAIL) {
         let filters = sys::anonymous_away(IDS as u64 * TRACE_FILTER_BYTES)?;
         let hands = sys::anonymous_away((size_of::<u16>() as u64) << HANDS_BITS)?;
         // SAFETY: no slow path runs yet.
-        unsafe { (tt_trace_filters, tt_hands, tt_trace_sets) = (filters, hands, sets.into()) };
+        unsafe { (tt_trace_filters, tt_hands, tt_trace_ways) = (filters, hands, ways.into()) };
     }
     Some(())
 }

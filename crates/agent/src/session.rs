@@ -193,7 +193,7 @@ fn introduce(new: &Header, segment: u32, parent: u32) {
         (&new.disable, &first.disable),
         (&new.cache_kib, &first.cache_kib),
         (&new.mode, &first.mode),
-        (&new.trace_sets, &first.trace_sets),
+        (&new.trace_ways, &first.trace_ways),
         (&new.follow, &first.follow),
         (&new.event_chunks, &first.event_chunks),
         (&new.cell_chunks, &first.cell_chunks),

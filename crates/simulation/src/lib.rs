@@ -23,6 +23,7 @@
 //! Neighbours: `topology` describes machines, `placement` makes plans, `recorder` has the engine's
 //! stream, `cli` the verb.
 
+mod ahead;
 mod cache;
 mod coherence;
 mod core;

@@ -266,6 +266,12 @@ impl Machine {
         let inner = self.pus.iter().map(|pu| self.caches[pu.chain[0] as usize].sets);
         inner.fold(0, gcd).max(1)
     }
+
+    /// Fewest ways of all innermost caches.
+    pub fn fewest_ways(&self) -> u32 {
+        let inner = self.pus.iter().map(|pu| self.caches[pu.chain[0] as usize].ways);
+        inner.min().unwrap_or(1)
+    }
 }
 
 /// Greatest common divisor; 0 counts as a multiple of all.

@@ -18,6 +18,7 @@
 //!
 //! Neighbours: `stream.rs` is what comes in, `interleave.rs` takes the steps.
 
+use crate::ahead::{AT_ONCE, fetch};
 use crate::stream::{Access, What};
 use rustc_hash::FxHashMap;
 
@@ -139,6 +140,17 @@ struct Recent {
     has_written: bool,
 }
 
+/// A read that a loop may repeat until another thread writes.
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    address: u64,
+    site: u32,
+    /// How often the line had changed hands when it had read.
+    hands: u32,
+}
+
+const NO_READ: Read = Read { address: u64::MAX, site: 0, hands: 0 };
+
 /// What is kept of a thread.
 #[derive(Debug)]
 struct Thread {
@@ -150,7 +162,7 @@ struct Thread {
     quiet: u32,
     /// How far it knows others to have come.
     known: FxHashMap<u32, u64>,
-    reads: [(u64, u32); LOOP_READS],
+    reads: [Read; LOOP_READS],
     next_read: usize,
     repeats: u32,
 }
@@ -182,16 +194,46 @@ impl Preparation {
         Self { line_shift, sets, threads, numbers, pages, accessed: 0, accesses, waiting }
     }
 
-    /// The next access: adds its steps to `batch`.
-    pub fn access(&mut self, access: &Access, batch: &mut Batch) {
-        if access.what == What::Forget {
-            return self.forget(access);
+    /// The next accesses: adds their steps to `batch`.
+    pub fn add(&mut self, accesses: &[Access], batch: &mut Batch) {
+        for some in accesses.chunks(AT_ONCE) {
+            self.fetch(some);
+            some.iter().for_each(|access| self.access(access, batch));
         }
-        while self.threads.len() <= access.thread as usize {
+    }
+
+    /// Fetches what is kept of the accesses' memory.
+    fn fetch(&mut self, accesses: &[Access]) {
+        let mut pages = [0; AT_ONCE];
+        let real = |access: &Access| access.what != What::Forget && access.bytes > 0;
+        for (page, access) in pages.iter_mut().zip(accesses).filter(|(_, access)| real(access)) {
+            self.know(access.thread);
+            *page = self.page_of(access.thread, access.address >> PAGE_SHIFT);
+            fetch(&self.pages[*page as usize]);
+        }
+        for (page, access) in pages.iter().zip(accesses).filter(|(_, access)| real(access)) {
+            let page = &self.pages[*page as usize];
+            let line = (access.address & ((1 << PAGE_SHIFT) - 1)) >> self.line_shift;
+            fetch(&page.lines[line as usize]);
+            fetch(&page.writers[word_of(access.address)]);
+        }
+    }
+
+    /// Makes room for what is kept of a thread.
+    fn know(&mut self, thread: u32) {
+        while self.threads.len() <= thread as usize {
             self.threads.push(Thread::new(self.sets));
             self.accesses.push(0);
             self.waiting.push(0);
         }
+    }
+
+    /// The next access: adds its steps to `batch`.
+    fn access(&mut self, access: &Access, batch: &mut Batch) {
+        if access.what == What::Forget {
+            return self.forget(access);
+        }
+        self.know(access.thread);
         if access.skipped > 0 {
             self.skip(access);
         }
@@ -233,11 +275,9 @@ impl Preparation {
         let line = access.address >> self.line_shift;
         let index = self.page_of(access.thread, access.address >> PAGE_SHIFT);
         let at = (line & ((1 << (PAGE_SHIFT - self.line_shift)) - 1)) as usize;
-        let thread = &self.threads[access.thread as usize];
-        let recent = &thread.recent[(line % self.sets) as usize];
-        recent.line == line
-            && recent.hands != self.pages[index as usize].lines[at].hands
-            && thread.reads.contains(&(access.address, access.site))
+        let hands = self.pages[index as usize].lines[at].hands;
+        let mut reads = self.threads[access.thread as usize].reads.iter();
+        reads.any(|read| read.is_by(access) && read.hands != hands)
     }
 
     /// The part of an access that lies in one line.
@@ -299,6 +339,7 @@ impl Preparation {
         }
         *recent = Recent { line, hands: state.hands, has_written: writes || had_written };
         *same_page = page_number;
+        thread.saw(access, state.hands);
         thread.steps += 1;
         if writes {
             page.writers[words].fill(stamp(t, thread.steps));
@@ -396,7 +437,7 @@ impl Thread {
             steps: 0,
             quiet: 0,
             known: FxHashMap::default(),
-            reads: [(u64::MAX, 0); LOOP_READS],
+            reads: [NO_READ; LOOP_READS],
             next_read: 0,
             repeats: 0,
         }
@@ -404,15 +445,29 @@ impl Thread {
 
     /// Notes an access; whether it is one of a loop that reads the same over and over.
     fn waits(&mut self, access: &Access, writes: bool) -> bool {
-        let read = (access.address, access.site);
-        if !writes && self.reads.contains(&read) {
+        if !writes && self.reads.iter().any(|read| read.is_by(access)) {
             self.repeats += 1;
         } else {
             self.repeats = 0;
-            self.reads[self.next_read] = if writes { (u64::MAX, 0) } else { read };
+            self.reads[self.next_read] = if writes { NO_READ } else { Read::new(access) };
             self.next_read = (self.next_read + 1) % LOOP_READS;
         }
         self.repeats > REPEATS
+    }
+
+    /// How often the line of such a read has changed hands by now.
+    fn saw(&mut self, access: &Access, hands: u32) {
+        self.reads.iter_mut().filter(|read| read.is_by(access)).for_each(|read| read.hands = hands);
+    }
+}
+
+impl Read {
+    fn new(access: &Access) -> Self {
+        Self { address: access.address, site: access.site, hands: 0 }
+    }
+
+    fn is_by(&self, access: &Access) -> bool {
+        (self.address, self.site) == (access.address, access.site)
     }
 }
 

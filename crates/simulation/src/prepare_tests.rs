@@ -7,7 +7,7 @@ fn access(thread: u32, what: What, address: u64) -> Access {
 fn steps(accesses: &[Access]) -> (Vec<Step>, Preparation) {
     let mut preparation = Preparation::new(64, 64);
     let mut batch = Batch::default();
-    accesses.iter().for_each(|access| preparation.access(access, &mut batch));
+    preparation.add(accesses, &mut batch);
     (batch.steps, preparation)
 }
 
@@ -69,14 +69,15 @@ fn a_thread_that_reads_over_and_over_waits() {
 fn an_access_across_lines_is_one_access() {
     let mut preparation = Preparation::new(64, 64);
     let mut batch = Batch::default();
-    preparation.access(&Access { bytes: 16, ..access(0, What::Read, 56) }, &mut batch);
-    preparation.access(&Access { bytes: 256, ..access(0, What::Read, 4096) }, &mut batch);
+    preparation.add(&[Access { bytes: 16, ..access(0, What::Read, 56) }], &mut batch);
+    preparation.add(&[Access { bytes: 256, ..access(0, What::Read, 4096) }], &mut batch);
     let kinds: Vec<bool> = batch.steps.iter().map(|step| step.kind.begins()).collect();
     assert_eq!(kinds, [true, false, true, true, true, true]);
     assert_eq!(preparation.accesses, [5]);
 }
 
-/// What the engine leaves out of the accesses of one thread (`slow/filter.h`).
+/// What the engine leaves out of the accesses of one thread, with a filter of one way
+/// (`slow/filter.h`).
 fn filtered(accesses: &[Access]) -> Vec<Access> {
     let (mut lines, mut pages) = ([(u64::MAX, false); 64], [u64::MAX; 16]);
     let (mut kept, mut skipped) = (Vec::new(), 0);

@@ -191,7 +191,7 @@ fn prepare(
         }
         for (bytes, preparation) in &mut preparing {
             let mut batch = Batch::default();
-            accesses.iter().for_each(|access| preparation.access(access, &mut batch));
+            preparation.add(&accesses, &mut batch);
             send(*bytes, batch, senders);
         }
         accesses.clear();

@@ -59,6 +59,11 @@ pub struct TracedPages {
     pub offset: u64,
 }
 
+/// Filters of older traces have one way.
+fn one() -> u32 {
+    1
+}
+
 /// What stands at the end of a trace.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct TraceEnd {
@@ -71,6 +76,9 @@ pub struct TraceEnd {
     /// are.
     #[serde(default)]
     pub filter_sets: u32,
+    /// Ways of each of these sets.
+    #[serde(default = "one")]
+    pub filter_ways: u32,
     /// Accesses to memory that processes share, which are not in the trace.
     #[serde(default)]
     pub shared_accesses: u64,

@@ -5,29 +5,30 @@
 //! filtered stream, accesses to pages are those that are in it. Neighbours: `placement` makes plans
 //! of it.
 
+use crate::ahead::{AT_ONCE, fetch};
 use crate::stream::{Access, Stream, StreamError, What};
 use placement::Page;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use std::ops::RangeInclusive;
 use types::{CommMatrix, ThreadId};
 
 const PAGE_SHIFT: u32 = crate::prepare::PAGE_SHIFT;
-const NOBODY: u32 = u32::MAX;
-/// Lines and pages that are found without a search, if they were asked for lately.
+const NOBODY: u16 = u16::MAX;
+/// Pages that are found without a search, if they were asked for lately.
 const RECENT: usize = 1 << 12;
 
-#[derive(Clone, Debug)]
+/// Readers that are kept with a line; more are kept apart.
+const FEW: usize = 3;
+
+#[derive(Clone, Copy, Debug)]
 struct Line {
-    writer: u32,
-    /// Who has read it since.
-    readers: SmallVec<[u16; 4]>,
+    writer: u16,
+    /// Who has read it since, and then [`NOBODY`].
+    readers: [u16; FEW],
 }
 
-impl Default for Line {
-    fn default() -> Self {
-        Self { writer: NOBODY, readers: SmallVec::new() }
-    }
-}
+const NEW: Line = Line { writer: NOBODY, readers: [NOBODY; FEW] };
 
 #[derive(Debug)]
 struct PageUsage {
@@ -35,21 +36,21 @@ struct PageUsage {
     life: u32,
     first: u32,
     accesses: SmallVec<[(u32, u64); 2]>,
+    lines: Box<[Line]>,
 }
 
 /// What a stream uses.
 #[derive(Debug)]
 pub struct Usage {
     line_shift: u32,
-    lines: Vec<Line>,
-    /// Where in the list a line is; and those asked for lately, by their last bits.
-    numbers: FxHashMap<u64, u32>,
-    recent: Vec<(u64, u32)>,
     pages: Vec<PageUsage>,
+    /// Where in the list a page is; and those asked for lately, by their last bits.
     known: FxHashMap<u64, u32>,
+    recent: Vec<(u64, u32)>,
+    /// Of lines with more readers than a few: the others, by the line's number.
+    many: FxHashMap<u64, Vec<u16>>,
     /// Pages that were given back at an address.
     ended: FxHashMap<u64, u32>,
-    recent_pages: Vec<(u64, u32)>,
     /// Events from the thread that wrote a line to the one that took it.
     pub matrix: CommMatrix,
     /// Accesses of each thread.
@@ -63,23 +64,25 @@ impl Usage {
     /// # Errors
     /// When the stream cannot be read.
     pub fn of(stream: &mut dyn Stream, line_bytes: u64) -> Result<Self, StreamError> {
-        let (lines, numbers, pages, known, ended, accesses, events) = Default::default();
+        let (pages, known, many, ended, accesses, events) = Default::default();
         let mut usage = Self {
-            line_shift: line_bytes.trailing_zeros(),
-            lines,
-            numbers,
-            recent: vec![(u64::MAX, 0); RECENT],
+            line_shift: line_bytes.trailing_zeros().min(PAGE_SHIFT),
             pages,
             known,
+            recent: vec![(u64::MAX, 0); RECENT],
+            many,
             ended,
-            recent_pages: vec![(u64::MAX, 0); RECENT],
             matrix: CommMatrix::new(0),
             accesses,
             events,
         };
         let mut batch = Vec::new();
         while stream.read(&mut batch)? {
-            batch.drain(..).for_each(|access| usage.access(&access));
+            for some in batch.chunks(AT_ONCE) {
+                usage.fetch(some);
+                some.iter().for_each(|access| usage.access(access));
+            }
+            batch.clear();
         }
         usage.matrix = CommMatrix::new(usage.accesses.len());
         let mut events: Vec<_> = usage.events.drain().collect();
@@ -87,7 +90,7 @@ impl Usage {
         for ((from, to), count) in events {
             usage.matrix.add(ThreadId(from), ThreadId(to), count);
         }
-        (usage.lines, usage.numbers) = Default::default();
+        usage.pages.iter_mut().for_each(|page| page.lines = Box::default());
         Ok(usage)
     }
 
@@ -121,45 +124,77 @@ impl Usage {
             return;
         }
         let last = access.address.saturating_add(access.bytes - 1);
-        let lines = access.address >> self.line_shift..=last >> self.line_shift;
         if access.what == What::Forget {
-            self.forget_pages(access.address, access.bytes);
-            // Only what lies wholly in it; a range of gigabytes has few lines that are known.
-            let known = &mut self.lines;
-            let mut renew = |number: u32| known[number as usize] = Line::default();
-            if lines.end() - lines.start() >= self.numbers.len() as u64 {
-                let numbers = self.numbers.iter().filter(|(line, _)| lines.contains(line));
-                numbers.for_each(|(_, number)| renew(*number));
-            } else {
-                lines.filter_map(|line| self.numbers.get(&line)).for_each(|number| renew(*number));
-            }
-            return;
+            return self.forget(access.address, access.bytes);
         }
         self.count(t, 1);
-        for page in access.address >> PAGE_SHIFT..=last >> PAGE_SHIFT {
-            self.page(t, page);
-        }
-        for line in lines {
-            self.line(t, line, access.what == What::Write);
+        let mut page = (u64::MAX, 0);
+        for line in access.address >> self.line_shift..=last >> self.line_shift {
+            let number = line << self.line_shift >> PAGE_SHIFT;
+            if page.0 != number {
+                page = (number, self.page(t, number));
+                self.count_in_page(t, page.1);
+            }
+            self.line(t, page.1, line, access.what == What::Write);
         }
     }
 
-    /// Pages that lie wholly in memory that is new have ended.
-    fn forget_pages(&mut self, address: u64, bytes: u64) {
-        let first = address.div_ceil(1 << PAGE_SHIFT);
-        let end = address.saturating_add(bytes) >> PAGE_SHIFT;
-        let gone: Vec<u64> = match end.saturating_sub(first) < self.known.len() as u64 {
-            true => (first..end).filter(|page| self.known.contains_key(page)).collect(),
-            false => {
-                self.known.keys().copied().filter(|page| (first..end).contains(page)).collect()
-            }
+    /// Fetches what is kept of the accesses' memory. Pages that are new stay so.
+    fn fetch(&self, accesses: &[Access]) {
+        let known = |access: &Access| {
+            let number = access.address >> PAGE_SHIFT;
+            let recent = &self.recent[number as usize % RECENT];
+            if recent.0 == number { Some(recent.1) } else { self.known.get(&number).copied() }
         };
-        for page in gone {
-            self.known.remove(&page);
-            *self.ended.entry(page).or_default() += 1;
-            let recent = &mut self.recent_pages[page as usize % RECENT];
-            *recent = if recent.0 == page { (u64::MAX, 0) } else { *recent };
+        let mut pages = [None; AT_ONCE];
+        for (page, access) in pages.iter_mut().zip(accesses) {
+            *page = known(access).map(|at| &self.pages[at as usize]);
+            page.iter().for_each(|page| fetch(*page));
         }
+        for (page, access) in pages.iter().zip(accesses) {
+            let line = (access.address & ((1 << PAGE_SHIFT) - 1)) >> self.line_shift;
+            page.iter().for_each(|page| fetch(&page.lines[line as usize]));
+        }
+    }
+
+    /// The memory is new: nobody has written its lines, and pages that lie wholly in it have ended.
+    fn forget(&mut self, address: u64, bytes: u64) {
+        let last = address.saturating_add(bytes - 1);
+        let within = address >> PAGE_SHIFT..=last >> PAGE_SHIFT;
+        // A range of gigabytes has few pages that are known.
+        let some: Vec<u64> = match within.end() - within.start() < self.known.len() as u64 {
+            true => within.filter(|page| self.known.contains_key(page)).collect(),
+            false => self.known.keys().copied().filter(|page| within.contains(page)).collect(),
+        };
+        for page in some {
+            let start = page << PAGE_SHIFT;
+            let end = start + ((1 << PAGE_SHIFT) - 1);
+            let lines = start.max(address) >> self.line_shift..=end.min(last) >> self.line_shift;
+            self.forget_lines(page, lines);
+            if address <= start && end <= last {
+                self.end_page(page);
+            }
+        }
+    }
+
+    fn forget_lines(&mut self, page: u64, lines: RangeInclusive<u64>) {
+        let lines_of_page = &mut self.pages[self.known[&page] as usize].lines;
+        for number in lines {
+            let line = &mut lines_of_page[number as usize % lines_of_page.len()];
+            if line.is_full() {
+                self.many.remove(&number);
+            }
+            *line = NEW;
+        }
+    }
+
+    fn end_page(&mut self, page: u64) {
+        if let Some(at) = self.known.remove(&page) {
+            self.pages[at as usize].lines = Box::default();
+        }
+        *self.ended.entry(page).or_default() += 1;
+        let recent = &mut self.recent[page as usize % RECENT];
+        *recent = if recent.0 == page { (u64::MAX, 0) } else { *recent };
     }
 
     fn count(&mut self, t: u32, accesses: u64) {
@@ -169,49 +204,71 @@ impl Usage {
         self.accesses[t as usize] += accesses;
     }
 
-    fn line(&mut self, t: u32, number: u64, writes: bool) {
-        let recent = &mut self.recent[number as usize % RECENT];
-        if recent.0 != number {
-            let lines = &mut self.lines;
-            let at = *self.numbers.entry(number).or_insert_with(|| {
-                lines.push(Line::default());
-                lines.len() as u32 - 1
-            });
-            *recent = (number, at);
-        }
-        let line = &mut self.lines[recent.1 as usize];
-        let foreign = line.writer != t && line.writer != NOBODY;
-        let event = match writes {
-            true => foreign,
-            false => foreign && !line.readers.contains(&(t as u16)),
-        };
-        if event {
-            *self.events.entry((line.writer, t)).or_default() += 1;
+    fn line(&mut self, t: u32, page: u32, number: u64, writes: bool) {
+        let lines = &mut self.pages[page as usize].lines;
+        let line = &mut lines[number as usize % lines.len()];
+        let (reader, many) = (t as u16, &mut self.many);
+        let foreign = line.writer != reader && line.writer != NOBODY;
+        if foreign && (writes || line.is_new_to(reader, || many.entry(number).or_default())) {
+            *self.events.entry((u32::from(line.writer), t)).or_default() += 1;
         }
         if writes {
-            line.writer = t;
-            line.readers.clear();
-        } else if foreign && event {
-            line.readers.push(t as u16);
+            if line.is_full() {
+                many.remove(&number);
+            }
+            *line = Line { writer: reader, ..NEW };
         }
     }
 
-    fn page(&mut self, t: u32, number: u64) {
-        let recent = &mut self.recent_pages[number as usize % RECENT];
+    /// Where in the list the page is, which `t` accesses.
+    fn page(&mut self, t: u32, number: u64) -> u32 {
+        let recent = &mut self.recent[number as usize % RECENT];
         if recent.0 != number {
-            let pages = &mut self.pages;
+            let (pages, lines) = (&mut self.pages, 1 << (PAGE_SHIFT - self.line_shift));
             let at = *self.known.entry(number).or_insert_with(|| {
                 let life = self.ended.get(&number).copied().unwrap_or(0);
-                pages.push(PageUsage { number, life, first: t, accesses: SmallVec::new() });
+                let (accesses, lines) = (SmallVec::new(), vec![NEW; lines].into());
+                pages.push(PageUsage { number, life, first: t, accesses, lines });
                 pages.len() as u32 - 1
             });
             *recent = (number, at);
         }
-        let accesses = &mut self.pages[recent.1 as usize].accesses;
+        recent.1
+    }
+
+    fn count_in_page(&mut self, t: u32, page: u32) {
+        let accesses = &mut self.pages[page as usize].accesses;
         match accesses.iter_mut().find(|(thread, _)| *thread == t) {
             Some((_, count)) => *count += 1,
             None => accesses.push((t, 1)),
         }
+    }
+}
+
+impl Line {
+    /// Whether there is no room for another reader.
+    fn is_full(&self) -> bool {
+        self.readers[FEW - 1] != NOBODY
+    }
+
+    /// Whether the thread has not read it since it was written; now it has. `others` are the
+    /// readers that there is no room for.
+    fn is_new_to<'a>(&mut self, reader: u16, others: impl FnOnce() -> &'a mut Vec<u16>) -> bool {
+        for known in &mut self.readers {
+            if *known == reader {
+                return false;
+            }
+            if *known == NOBODY {
+                *known = reader;
+                return true;
+            }
+        }
+        let others = others();
+        let new = !others.contains(&reader);
+        if new {
+            others.push(reader);
+        }
+        new
     }
 }
 

@@ -226,10 +226,10 @@ pub struct Header {
     pub cache_kib: AtomicU32,
     /// One of [`mode`].
     pub mode: AtomicU32,
-    /// In a mode with checks: accesses are traced but for those that hit what their thread accessed
-    /// last in one of so many sets of a cache (a power of two, at most
-    /// [`trace::MAX_SETS`](crate::trace::MAX_SETS)); 0: there is no trace.
-    pub trace_sets: AtomicU32,
+    /// In a mode with checks: accesses are traced but for those that hit in a cache of
+    /// [`trace::SETS`](crate::trace::SETS) sets with that many ways, at most
+    /// [`trace::MAX_WAYS`](crate::trace::MAX_WAYS); 0: there is no trace.
+    pub trace_ways: AtomicU32,
     /// 1: child processes get segments of their own; 0: they run natively.
     pub follow: AtomicU32,
     /// Most chunks for events (lines and sites) and for cells; counting goes on coarser beyond.

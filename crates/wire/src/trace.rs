@@ -1,7 +1,7 @@
 //! Traces: accesses of every thread, in one order, in a ring.
 //!
 //! In the mode `TRACE`, the reference recorder's, these are all accesses. A *filtered* trace
-//! (`Header::trace_sets`) leaves quiet ones out and says how many they were; see the agent's
+//! (`Header::trace_ways`) leaves quiet ones out and says how many they were; see the agent's
 //! `slow/filter.h`.
 //!
 //! A thread takes the next number from `Header::trace_head` right before its access, waits until
@@ -34,8 +34,11 @@ pub mod what {
     pub const HELD: u32 = 8;
 }
 
-/// Most sets of a filtered trace.
-pub const MAX_SETS: u32 = 64;
+/// Sets of the filter of a filtered trace, in lines: as many as most innermost caches have, or part
+/// of it.
+pub const SETS: u32 = 64;
+/// Most ways of these sets.
+pub const MAX_WAYS: u32 = 4;
 /// In [`Access::address`] of a filtered trace: where the number of accesses begins that the thread
 /// has made since its last record and that are not in the trace.
 pub const SKIPPED_SHIFT: u32 = 48;

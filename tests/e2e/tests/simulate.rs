@@ -2,7 +2,7 @@
 
 use e2e::known::Runtime;
 use serde_json::Value;
-use test_support::{Compiler, Scratch, Target, Threadtalk};
+use test_support::{Compiler, Scratch, Target, Threadtalk, paths};
 
 /// Two packages of four cores.
 const MACHINE: &str = "pack:2 numa:1(memory=1GiB) l3:1(size=8MiB) core:4 l2:1(size=256KiB) \
@@ -203,6 +203,71 @@ fn accesses_that_a_trace_leaves_out_are_counted() {
     assert!(notes(&simulate(&["--on", small])).contains("leaves out"));
     // A profile with a trace is a profile.
     threadtalk.record(&profile, &["--trace", "--force"], &command).run().expect_code(0);
+}
+
+/// A machine like the one with L1 caches of 8 ways and 64 sets, with caches of so many ways.
+fn with_ways(scratch: &Scratch, ways: u32) -> String {
+    let text = std::fs::read_to_string(paths::root().join("tests/machines/sinuca-table-5.1.xml"));
+    let l1 = r#"type="L1Cache""#;
+    let line = |line: &str| match line.contains(l1) {
+        true => line
+            .replace(r#"cache_size="32768""#, &format!("cache_size=\"{}\"", 4096 * ways))
+            .replace(r#"associativity="8""#, &format!("associativity=\"{ways}\"")),
+        false => line.to_string(),
+    };
+    let file = scratch.join(&format!("{ways}-ways.xml"));
+    std::fs::write(&file, text.unwrap().lines().map(line).collect::<Vec<_>>().join("\n")).unwrap();
+    file.to_str().unwrap().to_string()
+}
+
+#[test]
+fn lines_that_alternate_in_a_set_are_left_out_where_the_caches_hold_them() {
+    const KIB: u64 = 256;
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let binary = Target::new(Compiler::Gcc, "tests/programs/known/walk.c").build().unwrap();
+    let binary = binary.to_str().unwrap();
+    let simulate = |what: &[&str], on: &str, arrays: u64| -> Value {
+        let out = scratch.join("simulated.json");
+        let run = threadtalk.verb("simulate").args(["--no-prefetch", "--json", "--on", on]);
+        let run = run.arg("--force").arg("-o").arg(&out);
+        let (arrays, kib) = (arrays.to_string(), KIB.to_string());
+        let run = match what {
+            [] => run.args(["--", binary, &arrays, &kib]),
+            trace => run.args(trace),
+        };
+        run.run().expect_code(0);
+        serde_json::from_str(&std::fs::read_to_string(&out).unwrap()).unwrap()
+    };
+    // Accesses that L1 does not serve, over the arrays' lines.
+    let missed = |json: &Value, arrays: u64| {
+        let total = &json["scenarios"][0]["total"];
+        let hits = total["hits"]["L1"].as_u64().unwrap();
+        (total["lines"].as_u64().unwrap() - hits) as f64 / (arrays * (KIB << 10) / 64) as f64
+    };
+    for (ways, arrays, expected) in [(8, 3, 1.0), (8, 6, 1.0), (4, 3, 1.0), (2, 3, 64.0)] {
+        let json = simulate(&[], &with_ways(&scratch, ways), arrays);
+        let missed = missed(&json, arrays);
+        let what = format!("{arrays} arrays, {ways} ways: {missed} lines");
+        // Startup has some, too.
+        assert!((0.97..1.15).contains(&(missed / expected)), "{what} of {expected}");
+        assert!(!json["notes"].to_string().contains("leaves out"), "{what}");
+    }
+    // A trace for machines that are not known yet.
+    let profile = scratch.join("walk.tt");
+    let kib = KIB.to_string();
+    let command = [binary, "3", &kib];
+    let said = threadtalk.record(&profile, &["--trace"], &command).run().expect_code(0);
+    let said = said.stderr_text();
+    let kept = said.lines().find_map(|line| line.split_once("kept ")).unwrap().1;
+    let kept: String =
+        kept.chars().take_while(|c| *c != ' ').filter(char::is_ascii_digit).collect();
+    let kept: u64 = kept.parse().unwrap();
+    assert!(kept < 3 * (KIB << 10) / 8, "{kept} accesses kept");
+    let trace = profile.to_str().unwrap();
+    let eight = simulate(&[trace], &with_ways(&scratch, 8), 3);
+    assert!(!eight["notes"].to_string().contains("leaves out"));
+    let two = simulate(&[trace], &with_ways(&scratch, 2), 3);
+    assert!(two["notes"].to_string().contains("leaves out"));
 }
 
 /// Two packages whose caches are too small for what the stencil works on.

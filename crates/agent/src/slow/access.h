@@ -466,7 +466,7 @@ static void access_blocks(struct thread *t, u64 start, u64 bytes, int writes, u3
         trace_access(t, start, bytes, writes ? TRACE_WRITE : TRACE_READ, site);
         return;
     }
-    if (tt_trace_sets) {
+    if (tt_trace_ways) {
         access_filtered(t, start, bytes, writes, site);
         return;
     }

@@ -71,7 +71,7 @@ static inline int is_known(const struct thread *t, const struct elements *e, u64
 static void access_indexed(struct thread *t, u64 base, const struct elements *e) {
     const void *indices = (const void *)(t->page + CONTROL_INDICES);
     u64 scale = e->scale & ~ADDRESS32 & 0xff, limit = e->scale & ADDRESS32 ? ~0u : ~0ull;
-    int is_wide = e->index_bytes == 8, can_ask = tt_mode != TRACE && !tt_pages && !tt_trace_sets;
+    int is_wide = e->index_bytes == 8, can_ask = tt_mode != TRACE && !tt_pages && !tt_trace_ways;
     for (u64 set = selected(t, e); set; set &= set - 1) {
         u64 k = (u64)__builtin_ctzll(set);
         u64 index = is_wide ? ((const u64 *)indices)[k] : (u64)(int64_t)((const int32_t *)indices)[k];

@@ -1,14 +1,18 @@
 // Filtered traces: quiet accesses are left out.
 //
-// An access is quiet if its line is the last one that the thread has accessed in its set, its page
-// the last one in its set of pages, and, since the thread's last access to the line, no other
-// thread has written it nor, if this access writes, read it, and the thread has written it before
-// if it writes. Such an access hits what is most recently used in the set of any cache and TLB with
-// a multiple of as many sets, and changes nothing there (Puzak's trace stripping, 1985). It is what
-// a check asks, if the thread is granted a line only as long as all this holds. So translated code
-// passes over quiet accesses; slow paths trace the others, grant their lines, and take back the
-// grant of the line that was last in the set. How many accesses were quiet is the difference of
-// what the thread has counted.
+// An access is quiet if its line is one of the last few (`ways`) that came into its set of 64, its
+// page one of the last few in its set of pages, and, since the thread's last access to the line, no
+// other thread has written it nor, if this access writes, read it, and the thread has written it
+// before if it writes. Such an access hits in any cache and TLB with a multiple of as many sets and
+// at least as many ways. It is what a check asks, if the thread is granted a line only as long as
+// all this holds. So translated code passes over quiet accesses; slow paths trace the others, grant
+// their lines, and take back the grant of the line that has been in the set for longest. How many
+// accesses were quiet is the difference of what the thread has counted.
+//
+// With one way, quiet accesses change nothing in the cache (Puzak's trace stripping, 1985). With
+// more, a cache that sees the trace does not know in which order the lines of the filter were used
+// last, so it may evict another line than it would have. In caches with twice the filter's ways
+// that is rare: docs/internals/simulation.md has the figures.
 //
 // How often a line moves that threads contend for depends on how they are interleaved. A thread is
 // not granted a line that changes hands again and again.
@@ -19,7 +23,7 @@
 #include "trace.h"
 #endif
 
-SHARED u64 tt_trace_sets;    // 0: there is no filtered trace
+SHARED u64 tt_trace_ways;    // of each set; 0: there is no filtered trace
 SHARED u64 tt_trace_filters; // address of the filter of the thread with id 0
 SHARED u64 tt_hands;         // address of a u16 for each line
 
@@ -27,12 +31,13 @@ SHARED u64 tt_hands;         // address of a u16 for each line
 #define PAGE_SETS 16
 
 struct trace_filter {
-    u64 accounted;             // accesses that are in the trace, or of which it says how many they were
-    u64 pages[PAGE_SETS];      // last page in each set of pages, plus 1
-    u64 of_page[PAGE_SETS];    // sets that hold a line of it, as bits
-    u64 lines[TRACE_MAX_SETS]; // last line in each set, plus 1
+    u64 accounted; // accesses that are in the trace, or of which it says how many they were
+    u64 turn;      // number of its last record
+    u64 pages[PAGE_SETS][TRACE_MAX_WAYS];   // last pages in each set of pages, plus 1, newest first
+    u64 of_page[PAGE_SETS][TRACE_MAX_WAYS]; // sets that may hold lines of these, as bits
+    u64 lines[TRACE_SETS][TRACE_MAX_WAYS];  // last lines in each set, plus 1, newest first
 };
-_Static_assert(sizeof(struct trace_filter) <= TRACE_FILTER_BYTES && TRACE_MAX_SETS <= 64, "room for it");
+_Static_assert(sizeof(struct trace_filter) <= TRACE_FILTER_BYTES && TRACE_SETS <= 64, "room for it");
 
 static inline struct trace_filter *filter_of(const struct thread *t) {
     return (struct trace_filter *)(tt_trace_filters + t->id * TRACE_FILTER_BYTES);
@@ -40,10 +45,24 @@ static inline struct trace_filter *filter_of(const struct thread *t) {
 
 static inline u64 line_of(u64 address) { return address >> tt_block_shift; }
 
+// Where `value` is among the last ones of a set; `tt_trace_ways` if it is not.
+static inline u64 way_of(const u64 *ways, u64 value) {
+    u64 way = 0;
+    while (way < tt_trace_ways && ways[way] != value)
+        way++;
+    return way;
+}
+
+// Makes room for a new value in front of those before `way`.
+static inline void shift(u64 *ways, u64 way) {
+    for (; way > 0; way--)
+        ways[way] = ways[way - 1];
+}
+
 static int is_quiet(const struct thread *t, u64 address, int writes) {
     u64 line = line_of(address);
-    return filter_of(t)->lines[line & (tt_trace_sets - 1)] == line + 1 &&
-           look(grant_of(t, address)) & (writes ? OWN : READ);
+    const u64 *ways = filter_of(t)->lines[line & (TRACE_SETS - 1)];
+    return way_of(ways, line + 1) < tt_trace_ways && look(grant_of(t, address)) & (writes ? OWN : READ);
 }
 
 // In what is known of a line: how often it has changed hands of late, and when it last did, in
@@ -52,6 +71,7 @@ static int is_quiet(const struct thread *t, u64 address, int writes) {
 #define HANDS_MASK 3u
 #define WHEN_SHIFT 2
 #define SPELL_SHIFT 16
+#define BEHIND 16 // spells that a thread may be behind others
 
 // Notes that the thread is about to access the line; whether it may hold it then.
 static int note_hands(const struct thread *t, u64 address, int writes) {
@@ -60,8 +80,11 @@ static int note_hands(const struct thread *t, u64 address, int writes) {
     u64 word = *word_in(0, address), writer = word >> WRITER_SHIFT, own = *word_of(t, address);
     int other = writer && writer - 1 != t->id;
     int taken = writes ? other || own & (READERS | DEPARTED | FOREIGN) & ~t->mask : other && !(own & t->mask);
-    u16 now = (u16)(__atomic_load_n(tt_session.trace_head, __ATOMIC_RELAXED) >> SPELL_SHIFT << WHEN_SHIFT);
-    int lately = (u16)(now - (known & ~HANDS_MASK)) <= 1u << WHEN_SHIFT;
+    // The number of the newest record would be a miss on most calls. Others may be somewhat ahead.
+    u16 now = (u16)(filter_of(t)->turn >> SPELL_SHIFT << WHEN_SHIFT), when = known & (u16)~HANDS_MASK;
+    int16_t spells = (int16_t)(now - when);
+    int lately = spells <= 1 << WHEN_SHIFT && spells >= -(BEHIND << WHEN_SHIFT);
+    now = lately && spells < 0 ? when : now;
     unsigned hands = lately ? known & HANDS_MASK : 0;
     if (taken) {
         hands = hands < HANDS ? hands + 1 : HANDS;
@@ -86,37 +109,51 @@ static void trace_filtered(struct thread *t, u64 start, u64 bytes, int writes, u
     if (place_of(start) != NOT_SHARED)
         trace_access(t, start, bytes, writes ? TRACE_WRITE : TRACE_READ, site);
     else
-        trace(t->id, what, start | skipped << TRACE_SKIPPED_SHIFT, bytes, site);
+        f->turn = trace(t->id, what, start | skipped << TRACE_SKIPPED_SHIFT, bytes, site);
 }
 
-// What the filter knows of a line that others are in the way of is not known any more.
-static inline void give_up(struct thread *t, struct trace_filter *f, u64 set) {
-    take_back(grant_of(t, (f->lines[set] - 1) << tt_block_shift), NOTHING);
-    f->lines[set] = 0;
+// The thread asks for the line again.
+static inline void give_up(struct thread *t, u64 line) {
+    take_back(grant_of(t, line << tt_block_shift), NOTHING);
 }
 
-static void hold_page(struct thread *t, struct trace_filter *f, u64 page) {
-    u64 *last = &f->pages[page % PAGE_SETS], *sets = &f->of_page[page % PAGE_SETS];
-    if (*last == page + 1)
-        return;
-    for (; *sets; *sets &= *sets - 1)
-        give_up(t, f, (u64)__builtin_ctzll(*sets));
-    *last = page + 1;
+// The lines of a page that others are in the way of.
+static void give_up_page(struct thread *t, struct trace_filter *f, u64 page, u64 sets) {
+    for (; sets; sets &= sets - 1) {
+        u64 *ways = f->lines[__builtin_ctzll(sets)];
+        for (u64 way = 0; way < tt_trace_ways; way++)
+            if (ways[way] && (ways[way] - 1) << tt_block_shift >> PAGE_SHIFT == page) {
+                give_up(t, ways[way] - 1);
+                ways[way] = 0;
+            }
+    }
 }
 
-// The thread has accessed the line: it is the last one in its set, and may be granted if `held`.
+// The page is the newest one in its set; returns where the sets that hold its lines are noted.
+static u64 *hold_page(struct thread *t, struct trace_filter *f, u64 page) {
+    u64 *pages = f->pages[page % PAGE_SETS], *sets = f->of_page[page % PAGE_SETS];
+    u64 way = way_of(pages, page + 1), held = 0;
+    if (way < tt_trace_ways)
+        held = sets[way];
+    else if (pages[--way])
+        give_up_page(t, f, pages[way] - 1, sets[way]);
+    shift(pages, way);
+    shift(sets, way);
+    pages[0] = page + 1;
+    sets[0] = held;
+    return sets;
+}
+
+// The thread has accessed the line: it is the newest one in its set, and may be granted if `held`.
 static void hold(struct thread *t, u64 address, int held) {
     struct trace_filter *f = filter_of(t);
-    u64 line = line_of(address), set = line & (tt_trace_sets - 1);
-    u64 page = address >> PAGE_SHIFT;
-    hold_page(t, f, page);
-    if (f->lines[set] && f->lines[set] != line + 1) {
-        u64 before = (f->lines[set] - 1) << tt_block_shift >> PAGE_SHIFT;
-        give_up(t, f, set);
-        f->of_page[before % PAGE_SETS] &= ~(1ull << set);
-    }
-    f->lines[set] = line + 1;
-    f->of_page[page % PAGE_SETS] |= 1ull << set;
+    u64 line = line_of(address), set = line & (TRACE_SETS - 1);
+    *hold_page(t, f, address >> PAGE_SHIFT) |= 1ull << set;
+    u64 *ways = f->lines[set], way = way_of(ways, line + 1);
+    if (way == tt_trace_ways && ways[--way])
+        give_up(t, ways[way] - 1);
+    shift(ways, way);
+    ways[0] = line + 1;
     if (!held)
         take_back(grant_of(t, address), NOTHING);
 }

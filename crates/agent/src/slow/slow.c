@@ -50,7 +50,7 @@ u64 tt_slow_access(struct thread *t, u64 address, const struct descriptor *d) {
         return 0;
     if (d->count == ELEMENTS)
         access_elements(t, address, (const struct elements *)d);
-    else if (tt_trace_sets)
+    else if (tt_trace_ways)
         access_traced(t, address, d);
     else if (observed && tt_mode == DETAIL && tt_block_shift == LINE_SHIFT)
         tt_usual_access(t, address, d);

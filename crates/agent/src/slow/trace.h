@@ -12,7 +12,8 @@ struct ring {
     struct record *records;
 };
 
-static void add_record(struct ring ring, u64 thread, u32 what, u64 address, u64 bytes, u32 site) {
+// Returns the number of the record.
+static u64 add_record(struct ring ring, u64 thread, u32 what, u64 address, u64 bytes, u32 site) {
     u64 turn = __atomic_fetch_add(ring.head, 1, __ATOMIC_RELAXED);
     for (unsigned spins = 1; turn - __atomic_load_n(ring.tail, __ATOMIC_ACQUIRE) >= TRACE_RECORDS; spins++) {
         __asm__ volatile("pause");
@@ -26,11 +27,12 @@ static void add_record(struct ring ring, u64 thread, u32 what, u64 address, u64 
     r->site = site;
     r->thread_and_what = (u32)(thread % (1u << TRACE_THREAD_BITS)) | what << TRACE_THREAD_BITS;
     __atomic_store_n(&r->turn, turn + 1, __ATOMIC_RELEASE);
+    return turn;
 }
 
-static void trace(u64 thread, u32 what, u64 address, u64 bytes, u32 site) {
+static u64 trace(u64 thread, u32 what, u64 address, u64 bytes, u32 site) {
     struct ring own = {tt_session.trace_head, tt_session.trace_tail, (struct record *)tt_session.trace};
-    add_record(own, thread, what, address, bytes, site);
+    return add_record(own, thread, what, address, bytes, site);
 }
 
 // Within a page. The recorder is told the page's address in this process, too.

@@ -21,7 +21,7 @@ use recorder::progress::{Look, Progress};
 use recorder::record::{Recording, Wishes, record};
 use recorder::reference::Following;
 use recorder::session::SessionOptions;
-use recorder::trace::FILTER_SETS;
+use recorder::trace::FILTER_WAYS;
 use recorder::{RecorderError, Streams, Target};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -191,7 +191,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         counted: args.counted(),
         windows: args.windows(),
         follow: !args.no_follow && !args.trace,
-        trace_sets: if args.trace { FILTER_SETS } else { 0 },
+        trace_ways: if args.trace { FILTER_WAYS } else { 0 },
         code_cache: !args.no_code_cache,
         objects: !args.no_objects,
         pages: args.pages,

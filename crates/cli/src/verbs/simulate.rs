@@ -24,6 +24,7 @@ use crate::traces;
 use anyhow::{Context, bail, ensure};
 use clap::ArgGroup;
 use placement::{DataPolicy, PolicyKind};
+use recorder::trace::FILTER_WAYS;
 use simulation::{Job, Machine, Options, Outcome, Usage, simulate};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -152,7 +153,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     };
     let (mut source, code) = match &args.trace {
         Some(path) => (source::Source::open(path)?, 0),
-        None => match source::record(&args.command, args.max_trace)? {
+        None => match source::record(&args.command, args.max_trace, filter_ways(&machines))? {
             Ok(recorded) => recorded,
             Err(code) => return Ok(code),
         },
@@ -324,17 +325,28 @@ fn notes(
     notes
 }
 
+/// Ways of a filter that fits all machines.
+fn filter_ways(machines: &[OnMachine]) -> u32 {
+    machines.iter().map(|on| filter_ways_for(on.machine.fewest_ways())).min().unwrap_or(1)
+}
+
+/// Ways of a filter that fits caches with `ways`: half of them, since it forgets in which order
+/// its lines were used.
+fn filter_ways_for(ways: u32) -> u32 {
+    (ways / 2).clamp(1, FILTER_WAYS)
+}
+
 /// Where accesses have been left out of a trace that a machine may have to see.
 fn misfit(on: &OnMachine, end: &simulation::TraceEnd) -> Option<String> {
-    let sets = on.machine.filter_sets();
-    let (fits, wide) =
-        (sets.is_multiple_of(u64::from(end.filter_sets.max(1))), on.machine.line_bytes >= 64);
-    (end.filter_sets > 0 && !(fits && wide)).then(|| {
+    let (sets, ways) = (on.machine.filter_sets(), on.machine.fewest_ways());
+    let fits = sets.is_multiple_of(u64::from(end.filter_sets.max(1)));
+    let fits = fits && on.machine.line_bytes >= 64 && end.filter_ways <= filter_ways_for(ways);
+    (end.filter_sets > 0 && !fits).then(|| {
         format!(
-            "The innermost caches of {} have {sets} sets in common, of lines of {} bytes. The trace \
-             leaves out accesses that hit what was accessed last in one of {} sets of lines of 64 \
+            "The innermost caches of {} have {ways} ways, and {sets} sets in common, of lines of {} \
+             bytes. The trace leaves out accesses that hit in {} sets of {} ways, of lines of 64 \
              bytes; some of them would miss there, but count as hits.",
-            on.machine.name, on.machine.line_bytes, end.filter_sets
+            on.machine.name, on.machine.line_bytes, end.filter_sets, end.filter_ways
         )
     })
 }

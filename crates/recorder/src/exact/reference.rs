@@ -51,6 +51,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Most accesses taken from one ring before the next one has its turn.
 const TURN: u64 = 1 << 16;
 
+/// Records after which the program is told that they have been taken: each time costs it a miss.
+const TOLD: u64 = 1 << 10;
+
 /// Bytes of the lines in events.
 const LINE_BYTES: u64 = 64;
 
@@ -100,7 +103,7 @@ pub fn follow<'a>(
         while rings.len() < segments as usize {
             let tee = following.tee.take();
             let ring = Ring::open(memory, rings.len() as u64, options)?;
-            let replays = !following.only_tee && options.trace_sets == 0;
+            let replays = !following.only_tee && options.trace_ways == 0;
             rings.push(Ring { tee, replays, ..ring });
         }
         let mut busy = false;
@@ -221,7 +224,7 @@ impl<'a> Ring<'a> {
             replay: Reference::new(options.block_bytes).with_pages(options.pages),
             replays: true,
             tee: None,
-            skipped: (options.trace_sets > 0).then(HashMap::new),
+            skipped: (options.trace_ways > 0).then(HashMap::new),
             missing: 0,
             lines: HashMap::new(),
             execs: 0,
@@ -247,13 +250,14 @@ impl<'a> Ring<'a> {
     fn drain(&mut self, most: u64) -> bool {
         let start = self.next;
         self.replay.set_slice(self.header().slice.load(Relaxed));
-        while self.next - start < most && self.next < self.end() {
+        while self.next - start < most {
             match self.filled(self.next) {
                 Some(access) => self.take(access),
-                None if self.is_dead() => self.skip(),
+                None if self.next < self.end() && self.is_dead() => self.skip(),
                 None => break,
             }
         }
+        self.tell();
         self.next != start
     }
 
@@ -365,6 +369,13 @@ impl<'a> Ring<'a> {
 
     fn advance(&mut self) {
         self.next += 1;
+        if self.next.is_multiple_of(TOLD) {
+            self.tell();
+        }
+    }
+
+    /// Records below the next one may be filled anew.
+    fn tell(&self) {
         self.tail().store(self.next, Release);
     }
 

@@ -33,10 +33,10 @@ pub struct SessionOptions {
     pub cache_kib: u32,
     /// How much detail is counted.
     pub counted: Counted,
-    /// In `Matrix` and `Detail`, also trace accesses, but for quiet ones, which hit what their
-    /// thread accessed last in one of so many sets of a cache: a power of two up to
-    /// [`MAX_SETS`](wire::trace::MAX_SETS); 0: none are traced.
-    pub trace_sets: u32,
+    /// In `Matrix` and `Detail`, also trace accesses, but for quiet ones, which hit in a cache of
+    /// [`SETS`](wire::trace::SETS) sets with that many ways, up to
+    /// [`MAX_WAYS`](wire::trace::MAX_WAYS); 0: none are traced.
+    pub trace_ways: u32,
     /// Record child processes, each into a segment of its own; false: they run natively.
     pub follow: bool,
     /// Most child processes that are recorded.
@@ -70,7 +70,7 @@ impl Default for SessionOptions {
             disable: 0,
             cache_kib: 0,
             counted: Counted::Detail,
-            trace_sets: 0,
+            trace_ways: 0,
             follow: true,
             children: session::MAX_SEGMENTS - 1,
             slice: Duration::from_millis(10),
@@ -100,7 +100,7 @@ impl SessionOptions {
 
     /// Whether accesses come in a ring.
     pub fn traces(&self) -> bool {
-        self.counted == Counted::Reference || self.trace_sets > 0
+        self.counted == Counted::Reference || self.trace_ways > 0
     }
 
     /// Whether the engine counts accesses by page. (The reference does without its help.)
@@ -111,7 +111,7 @@ impl SessionOptions {
     /// Whether slow paths note what lies on pages, and nothing is counted by page.
     pub fn names_pages(&self) -> bool {
         let can = matches!(self.counted, Counted::Matrix | Counted::Detail);
-        can && self.name_pages && self.trace_sets > 0 && !self.pages
+        can && self.name_pages && self.trace_ways > 0 && !self.pages
     }
 
     /// Refuses block sizes that the shadow memory cannot have.
@@ -229,7 +229,7 @@ impl Session {
             header.disable.store(options.disable, Relaxed);
             header.cache_kib.store(options.cache_kib, Relaxed);
             header.mode.store(options.mode(), Relaxed);
-            header.trace_sets.store(options.trace_sets, Relaxed);
+            header.trace_ways.store(options.trace_ways, Relaxed);
             let chunks = |bytes: u64| (bytes / CHUNK_BYTES).min(session::MAX_CHUNKS as u64) as u32;
             header.event_chunks.store(chunks(options.event_bytes), Relaxed);
             header.cell_chunks.store(chunks(options.cell_bytes), Relaxed);

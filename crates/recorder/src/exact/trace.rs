@@ -12,8 +12,9 @@ use simulation::{Access, TraceEnd, TraceWriter, TracedThread};
 use std::fs::File;
 use std::io::{self, BufWriter};
 
-/// Sets of the filter: as many as most innermost caches have, or part of it.
-pub const FILTER_SETS: u32 = 64;
+/// Ways of the filter where nothing is known of the machines that will be simulated: half of what
+/// most innermost caches have.
+pub const FILTER_WAYS: u32 = wire::trace::MAX_WAYS;
 
 /// A trace that is being written.
 pub struct Trace {
@@ -22,16 +23,18 @@ pub struct Trace {
     accounted: Vec<u64>,
     /// Whether accesses come from each code site.
     sites: Vec<bool>,
+    filter_ways: u32,
 }
 
 impl Trace {
-    /// An empty trace in `file`, of at most about `max_bytes`.
+    /// An empty trace in `file`, of at most about `max_bytes`, of accesses that have passed a
+    /// filter of so many ways.
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn new(file: File, max_bytes: u64) -> io::Result<Self> {
+    pub fn new(file: File, max_bytes: u64, filter_ways: u32) -> io::Result<Self> {
         let writer = TraceWriter::new(BufWriter::with_capacity(1 << 20, file), max_bytes)?;
-        Ok(Self { writer, accounted: Vec::new(), sites: Vec::new() })
+        Ok(Self { writer, accounted: Vec::new(), sites: Vec::new(), filter_ways })
     }
 
     /// The same for a trace that is not kept: faster, and larger.
@@ -42,7 +45,7 @@ impl Trace {
 
     /// Has a recording write into the trace.
     pub fn following(&mut self) -> Following<'_> {
-        let Self { writer, accounted, sites } = self;
+        let Self { writer, accounted, sites, .. } = self;
         let tee: Box<Tee<'_>> = Box::new(move |access: &reference::Access, filtered: Filtered| {
             let given = |what, address| Access {
                 thread: access.thread.0,
@@ -99,7 +102,8 @@ impl Trace {
             }
         }
         let (file, end) = self.writer.finish(|end| {
-            end.filter_sets = FILTER_SETS;
+            end.filter_sets = wire::trace::SETS;
+            end.filter_ways = self.filter_ways;
             end.shared_accesses = recording.shared_accesses;
             end.command = profile.meta.command.clone();
             end.threads = profile.threads.iter().map(traced_thread).collect();

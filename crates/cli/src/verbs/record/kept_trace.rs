@@ -7,7 +7,7 @@ use placement::DataUse;
 use profile::{PageTables, Profile};
 use recorder::record::Recording;
 use recorder::reference::Following;
-use recorder::trace::Trace;
+use recorder::trace::{FILTER_WAYS, Trace};
 use std::path::Path;
 use tempfile::NamedTempFile;
 use types::numbers::grouped;
@@ -27,7 +27,7 @@ impl KeptTrace {
         let cannot = || format!("cannot write a trace beside {}", profile.display());
         let file = NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).with_context(cannot)?;
         let writes = file.reopen().with_context(cannot)?;
-        let trace = Trace::new(writes, max_bytes).with_context(cannot)?;
+        let trace = Trace::new(writes, max_bytes, FILTER_WAYS).with_context(cannot)?;
         Ok(Self { trace, file, named: None })
     }
 

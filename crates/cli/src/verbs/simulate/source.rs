@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use profile::Counted;
 use recorder::record::Wishes;
 use recorder::session::SessionOptions;
-use recorder::trace::{FILTER_SETS, Trace};
+use recorder::trace::Trace;
 use recorder::{Streams, Target};
 use simulation::{Stream, ThreadFacts, TraceEnd, TraceReader, TraceWriter, is_trace, read_text};
 use std::ffi::OsString;
@@ -69,18 +69,22 @@ impl Source {
     }
 }
 
-/// Runs a program and keeps its accesses in a file without a name. The result is an exit
-/// code if the program could not be run.
-pub fn record(command: &[OsString], max_bytes: u64) -> anyhow::Result<Result<(Source, i32), i32>> {
+/// Runs a program and keeps its accesses in a file without a name, but for those that hit in a
+/// filter with that many ways. The result is an exit code if the program could not be run.
+pub fn record(
+    command: &[OsString],
+    max_bytes: u64,
+    filter_ways: u32,
+) -> anyhow::Result<Result<(Source, i32), i32>> {
     let target = match Target::resolve(command) {
         Ok(target) => target,
         Err(error) => return Ok(Err(refuse(&error))),
     };
     let file = tempfile::tempfile().context(KEEP)?;
-    let mut trace = Trace::new(file, max_bytes).context(KEEP)?.not_kept();
+    let mut trace = Trace::new(file, max_bytes, filter_ways).context(KEEP)?.not_kept();
     let options = SessionOptions {
         counted: Counted::Matrix,
-        trace_sets: FILTER_SETS,
+        trace_ways: filter_ways,
         follow: false,
         name_pages: true,
         ..SessionOptions::default()
