@@ -4,6 +4,8 @@
 //! Neighbours: `coherence.rs` decides what is put in and what flags mean; `tlb.rs` uses it for
 //! pages.
 
+use crate::ahead;
+
 /// The line has been written since it came from memory.
 pub const DIRTY: u64 = 1;
 /// No cache outside this one's chain has the line.
@@ -41,14 +43,28 @@ impl Cache {
         Self { ways, sets, mask, entries: vec![EMPTY; sets as usize * ways] }
     }
 
+    /// Where the line's set begins.
     #[inline]
-    fn set(&mut self, line: u64) -> &mut [u64] {
+    fn start(&self, line: u64) -> usize {
         let set = match self.mask {
             Some(mask) => line & mask,
             None => line % self.sets,
         };
-        let start = set as usize * self.ways;
+        set as usize * self.ways
+    }
+
+    #[inline]
+    fn set(&mut self, line: u64) -> &mut [u64] {
+        let start = self.start(line);
         &mut self.entries[start..start + self.ways]
+    }
+
+    /// Has the processor fetch the line's set, or most of it.
+    #[inline]
+    pub fn fetch(&self, line: u64) {
+        let start = self.start(line);
+        ahead::fetch(&self.entries[start]);
+        ahead::fetch(&self.entries[start + self.ways - 1]);
     }
 
     /// The flags of a line, which becomes the most recently used one of its set.

@@ -8,13 +8,9 @@
 //! gives it time.
 
 use crate::cache::{AHEAD, Cache, DIRTY, Evicted, SOLE};
+use crate::directory::{Directory, NOBODY};
 use crate::family::{Filling, Protocol};
 use crate::machine::Machine;
-use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
-
-/// No domain.
-const NOBODY: u16 = u16::MAX;
 
 /// Where an access found its line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,19 +46,12 @@ impl Served {
     }
 }
 
-/// Who has a line.
-#[derive(Clone, Debug, Default)]
-struct Entry {
-    owner: u16,
-    holders: SmallVec<[u16; 6]>,
-}
-
 /// All caches of a machine.
 #[derive(Debug)]
 pub struct Caches<'m> {
     machine: &'m Machine,
     caches: Vec<Cache>,
-    directory: FxHashMap<u64, Entry>,
+    directory: Directory,
     /// Lines that went to memory and have not been taken yet.
     written: Vec<u64>,
 }
@@ -71,13 +60,22 @@ impl<'m> Caches<'m> {
     /// Empty caches.
     pub fn new(machine: &'m Machine) -> Self {
         let caches = machine.caches.iter().map(|spec| Cache::new(spec.sets, spec.ways)).collect();
-        let (directory, written) = Default::default();
-        Self { machine, caches, directory, written }
+        Self { machine, caches, directory: Directory::new(), written: Vec::new() }
     }
 
     /// Takes the lines that have been written to memory since it was last asked.
     pub fn take_written(&mut self) -> std::vec::Drain<'_, u64> {
         self.written.drain(..)
+    }
+
+    /// Has the processor fetch what is known of a line that a PU will access.
+    #[inline]
+    pub fn fetch(&self, pu: usize, line: u64) {
+        self.machine.pus[pu]
+            .chain
+            .iter()
+            .for_each(|cache| self.caches[*cache as usize].fetch(line));
+        self.directory.fetch(line);
     }
 
     /// One access of a PU, by its index, to a line.
@@ -124,19 +122,15 @@ impl<'m> Caches<'m> {
         flags |= if others { 0 } else { SOLE };
         self.fill(pu, line, found.unwrap_or(spec.chain.len()), flags);
         let takes_over = writes || !others || self.forwards(line);
-        let entry = self
-            .directory
-            .entry(line)
-            .or_insert_with(|| Entry { owner: NOBODY, ..Entry::default() });
         if takes_over {
-            entry.owner = own as u16;
+            self.directory.set_owner(line, own as u16);
         }
         served
     }
 
     /// Whether the one who has read the line answers for it from now on, others having it, too.
     fn forwards(&self, line: u64) -> bool {
-        let nobody = self.directory.get(&line).is_none_or(|entry| entry.owner == NOBODY);
+        let nobody = self.directory.owner(line).is_none_or(|owner| owner == NOBODY);
         self.machine.family.protocol == Protocol::Mesif && nobody
     }
 
@@ -150,7 +144,7 @@ impl<'m> Caches<'m> {
         (source, writes): (Source, bool),
     ) -> Source {
         let spec = &self.machine.pus[pu];
-        let Some(owner) = self.directory.get(&line).map(|entry| entry.owner) else { return source };
+        let Some(owner) = self.directory.owner(line) else { return source };
         if owner == NOBODY || spec.domains.contains(&u32::from(owner)) {
             return source;
         }
@@ -177,7 +171,7 @@ impl<'m> Caches<'m> {
                 NOBODY
             }
         };
-        self.directory.get_mut(&line).expect("just found").owner = new_owner;
+        self.directory.set_owner(line, new_owner);
         match found {
             Some(_) if !dirty => source,
             _ => Source::Transfer { from },
@@ -206,28 +200,14 @@ impl<'m> Caches<'m> {
     }
 
     fn is_held_outside(&self, pu: usize, line: u64) -> bool {
-        let own = &self.machine.pus[pu].domains;
-        let entry = self.directory.get(&line);
-        entry.is_some_and(|entry| entry.holders.iter().any(|h| !own.contains(&u32::from(*h))))
+        self.directory.is_held_outside(line, &self.machine.pus[pu].domains)
     }
 
     /// Takes the line from all domains outside the chain of `pu`: how many had it, and the one that
     /// is farthest.
     fn invalidate_others(&mut self, pu: usize, line: u64) -> (u32, Option<u32>) {
         let machine = self.machine;
-        let own = &machine.pus[pu].domains;
-        let Some(entry) = self.directory.get_mut(&line) else { return (0, None) };
-        let mut gone: SmallVec<[u16; 6]> = SmallVec::new();
-        entry.holders.retain(|holder| {
-            let stays = own.contains(&u32::from(*holder));
-            if !stays {
-                gone.push(*holder);
-            }
-            stays
-        });
-        if gone.contains(&entry.owner) {
-            entry.owner = NOBODY;
-        }
+        let gone = self.directory.keep_only(line, &machine.pus[pu].domains);
         for &holder in &gone {
             for &cache in &machine.domains[usize::from(holder)].caches {
                 self.caches[cache as usize].remove(line);
@@ -289,14 +269,7 @@ impl<'m> Caches<'m> {
     /// The same; `is_noted` where the directory knows the domain to have the line.
     fn insert_in(&mut self, cache: u32, line: u64, flags: u64, is_noted: bool) {
         if !is_noted {
-            let domain = self.machine.caches[cache as usize].domain as u16;
-            let entry = self
-                .directory
-                .entry(line)
-                .or_insert_with(|| Entry { owner: NOBODY, ..Entry::default() });
-            if !entry.holders.contains(&domain) {
-                entry.holders.push(domain);
-            }
+            self.directory.hold(line, self.machine.caches[cache as usize].domain as u16);
         }
         if let Some(evicted) = self.caches[cache as usize].insert(line, flags) {
             self.evict(cache, evicted);
@@ -328,8 +301,8 @@ impl<'m> Caches<'m> {
             }
             None => return,
         }
-        if was_owner && let Some(entry) = self.directory.get_mut(&line) {
-            entry.owner = outside.domain as u16;
+        if was_owner {
+            self.directory.set_owner(line, outside.domain as u16);
         }
     }
 
@@ -356,16 +329,7 @@ impl<'m> Caches<'m> {
         if others.into_iter().any(|&other| self.caches[other as usize].find(line).is_some()) {
             return false;
         }
-        let Some(entry) = self.directory.get_mut(&line) else { return false };
-        entry.holders.retain(|holder| u32::from(*holder) != domain);
-        let was_owner = u32::from(entry.owner) == domain;
-        if was_owner {
-            entry.owner = NOBODY;
-        }
-        if entry.holders.is_empty() {
-            self.directory.remove(&line);
-        }
-        was_owner
+        self.directory.leave(line, domain as u16)
     }
 
     /// Fetches a line ahead into the caches of `pu` from the one at `into` in its chain outwards.
@@ -403,9 +367,7 @@ impl<'m> Caches<'m> {
             }
         }
         let holder = machine.caches[chain[into] as usize].domain as u16;
-        if let Some(entry) = self.directory.get_mut(&line) {
-            entry.owner = holder;
-        }
+        self.directory.set_owner(line, holder);
         Some(source)
     }
 
@@ -414,15 +376,13 @@ impl<'m> Caches<'m> {
     pub fn contradictions(&mut self) -> Vec<String> {
         let machine = self.machine;
         let mut found = Vec::new();
-        let entries: Vec<(u64, Entry)> =
-            self.directory.iter().map(|(l, e)| (*l, e.clone())).collect();
-        for (line, entry) in entries {
+        for (line, owner, holders) in self.directory.all() {
             let mut sole = Vec::new();
             for (domain, spec) in machine.domains.iter().enumerate() {
                 let flags: Vec<u64> = (spec.caches.iter())
                     .filter_map(|&c| self.caches[c as usize].find(line).map(|f| *f))
                     .collect();
-                let holds = entry.holders.contains(&(domain as u16));
+                let holds = holders.contains(&(domain as u16));
                 if holds == flags.is_empty() {
                     found.push(format!("line {line}: the directory errs about domain {domain}"));
                 }
@@ -430,8 +390,8 @@ impl<'m> Caches<'m> {
                     sole.push(domain as u16);
                 }
             }
-            if sole.len() > 1 || sole.iter().any(|domain| entry.owner != *domain) {
-                found.push(format!("line {line}: {sole:?} are sole, {} is the owner", entry.owner));
+            if sole.len() > 1 || sole.iter().any(|domain| owner != *domain) {
+                found.push(format!("line {line}: {sole:?} are sole, {owner} is the owner"));
             }
         }
         found

@@ -15,6 +15,9 @@ const MAX_HELD: usize = 1 << 20;
 /// ms).
 const TURN_NS: f64 = 3e6;
 
+/// Steps of a thread before the one for which memory is fetched.
+const AHEAD: usize = 4;
+
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Due {
     time: f64,
@@ -194,6 +197,9 @@ impl<'m> Interleaving<'m> {
             }
             self.queues[thread].steps.pop_front();
             self.held -= 1;
+            if let Some(later) = self.queues[thread].steps.get(AHEAD) {
+                self.system.fetch(thread, later);
+            }
             self.system.step(thread, &step);
             self.queues[thread].done += 1;
             self.release(thread);

@@ -28,6 +28,7 @@ mod cache;
 mod coherence;
 mod core;
 mod counts;
+mod directory;
 mod energy;
 mod family;
 mod guesses;

@@ -132,6 +132,11 @@ impl<'m> System<'m> {
         running.clock.execute(instructions, &running.pace);
     }
 
+    /// Has the processor fetch what a later step of a thread needs.
+    pub fn fetch(&self, thread: usize, step: &Step) {
+        self.caches.fetch(self.threads[thread].pu, step.line);
+    }
+
     /// One step of a thread.
     pub fn step(&mut self, thread: usize, step: &Step) {
         if step.quiet > 0 {
