@@ -58,8 +58,8 @@ pub struct Footprints {
 }
 
 impl Footprints {
-    /// Those of a profile, which has none without windows; communication was counted in lines of so
-    /// many bytes.
+    /// Those of a profile, which has none without windows; communication was counted in lines of
+    /// `line_bytes`.
     pub fn of(rows: &[FootprintRow], line_bytes: u64) -> Self {
         let mut found = Self { line_bytes, ..Self::default() };
         let enough = |row: &&FootprintRow| row.windows >= MIN_WINDOWS;

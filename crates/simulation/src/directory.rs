@@ -229,13 +229,7 @@ mod tests {
     /// Against a map, with few lines for many slots' worth of changes, and up to nine holders.
     #[test]
     fn it_is_a_map() {
-        let mut state = 88172645463325252u64;
-        let mut next = |below: u64| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state % below
-        };
+        let mut next = test_support::random::numbers();
         let (mut directory, mut map) = (Directory::new(), HashMap::<u64, (u16, Vec<u16>)>::new());
         for _ in 0..200_000 {
             let (line, domain) = (next(3000) * next(64), next(9) as u16);

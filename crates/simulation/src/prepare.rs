@@ -7,9 +7,9 @@
 //! in a set of any multiple). Lines that keep changing hands are never quiet, since their transfers
 //! depend on how the threads are interleaved.
 //!
-//! The source of a stream may have left out quiet accesses already (`Access::skipped`). A thread's
-//! later writes to its line are then missing. When another thread takes such a line, all words of
-//! it count as written.
+//! The source of a stream may have left out accesses already (`Access::skipped`): quiet ones, or,
+//! with a filter of more ways, others that hit. A thread's later writes to its line are then
+//! missing. When another thread takes such a line, all words of it count as written.
 //!
 //! *Order.* A step that reads or overwrites what another thread wrote waits for that thread to have
 //! come so far. So simulated threads may overtake each other as far as the data let them:

@@ -103,13 +103,7 @@ fn filtered(accesses: &[Access]) -> Vec<Access> {
 
 #[test]
 fn a_filtered_stream_makes_the_same_steps() {
-    let mut state = 88172645463325252u64;
-    let mut next = |below: u64| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state % below
-    };
+    let mut next = test_support::random::numbers();
     let mut accesses = Vec::new();
     for k in 0..50_000u64 {
         let what = if next(3) == 0 { What::Write } else { What::Read };

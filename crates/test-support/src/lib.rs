@@ -8,7 +8,8 @@
 //! * [`terminal`]: runs a command in a terminal of its own;
 //! * [`findings`]: programs with a known flaw, and whether a report says so;
 //! * [`control_group`]: takes memory from programs;
-//! * [`probe`]: what this machine has; tests that need more are skipped aloud.
+//! * [`probe`]: what this machine has; tests that need more are skipped aloud;
+//! * [`random`]: numbers for tests of many cases.
 //!
 //! Neighbours: used by the tests of all crates and by `benches`; uses none of the other crates, so
 //! that it sees the product only from outside.
@@ -20,6 +21,7 @@ pub mod findings;
 pub mod matrix;
 pub mod paths;
 pub mod probe;
+pub mod random;
 pub mod run;
 pub mod scratch;
 pub mod target;

@@ -75,8 +75,8 @@ pub mod gap {
     /// come to since, plus one; 0 = none.
     pub const LATE: u8 = LAST + 1;
     /// How many windows and stretches back it is known how many blocks threads came to in each. For
-    /// a write before these, only what came in them is known. To add up so many counts takes about
-    /// as long as a slow path.
+    /// a write before these, only what came in them is known. Adding up these counts takes
+    /// about as long as a slow path.
     pub const KNOWN_BACK: usize = 1 << 9;
     /// Ends of classes, in units: about 40 µs, 0.3 ms and 2.8 ms. In a window, a thread that does
     /// nothing but come to new lines comes to as many in these times as fit the first, the second

@@ -1,8 +1,8 @@
 //! Traces: accesses of every thread, in one order, in a ring.
 //!
 //! In the mode `TRACE`, the reference recorder's, these are all accesses. A *filtered* trace
-//! (`Header::trace_ways`) leaves quiet ones out and says how many they were; see the agent's
-//! `slow/filter.h`.
+//! (`Header::trace_ways`) leaves out those that hit in a small cache and says how many they were;
+//! see the agent's `slow/filter.h`.
 //!
 //! A thread takes the next number from `Header::trace_head` right before its access, waits until
 //! the ring has room, fills the record and then sets [`Access::turn`]. The recorder follows

@@ -205,7 +205,7 @@ fn accesses_that_a_trace_leaves_out_are_counted() {
     threadtalk.record(&profile, &["--trace", "--force"], &command).run().expect_code(0);
 }
 
-/// A machine like the one with L1 caches of 8 ways and 64 sets, with caches of so many ways.
+/// The machine of table 5.1, whose L1 caches have 64 sets, but with this number of ways.
 fn with_ways(scratch: &Scratch, ways: u32) -> String {
     let text = std::fs::read_to_string(paths::root().join("tests/machines/sinuca-table-5.1.xml"));
     let l1 = r#"type="L1Cache""#;

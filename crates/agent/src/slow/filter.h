@@ -1,13 +1,13 @@
-// Filtered traces: quiet accesses are left out.
+// Filtered traces: accesses that hit in a small cache of the thread's are left out.
 //
-// An access is quiet if its line is one of the last few (`ways`) that came into its set of 64, its
-// page one of the last few in its set of pages, and, since the thread's last access to the line, no
-// other thread has written it nor, if this access writes, read it, and the thread has written it
-// before if it writes. Such an access hits in any cache and TLB with a multiple of as many sets and
-// at least as many ways. It is what a check asks, if the thread is granted a line only as long as
-// all this holds. So translated code passes over quiet accesses; slow paths trace the others, grant
-// their lines, and take back the grant of the line that has been in the set for longest. How many
-// accesses were quiet is the difference of what the thread has counted.
+// Such an access is called quiet here: its line is one of the last few (`ways`) that came into its
+// set of 64, its page one of the last few in its set of pages, and, since the thread's last access
+// to the line, no other thread has written it nor, if this access writes, read it, and the thread
+// has written it before if it writes. Such an access hits in any cache and TLB with a multiple of
+// as many sets and at least as many ways. It is what a check asks, if the thread is granted a line
+// only as long as all this holds. So translated code passes over quiet accesses; slow paths trace
+// the others, grant their lines, and take back the grant of the line that has been in the set for
+// longest. How many accesses were quiet is the difference of what the thread has counted.
 //
 // With one way, quiet accesses change nothing in the cache (Puzak's trace stripping, 1985). With
 // more, a cache that sees the trace does not know in which order the lines of the filter were used

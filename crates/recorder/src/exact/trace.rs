@@ -27,8 +27,8 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// An empty trace in `file`, of at most about `max_bytes`, of accesses that have passed a
-    /// filter of so many ways.
+    /// An empty trace in `file`, of at most about `max_bytes`, without what hits in a filter of
+    /// `filter_ways` ways.
     ///
     /// # Errors
     /// When the file cannot be written.

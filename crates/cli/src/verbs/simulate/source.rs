@@ -70,7 +70,7 @@ impl Source {
 }
 
 /// Runs a program and keeps its accesses in a file without a name, but for those that hit in a
-/// filter with that many ways. The result is an exit code if the program could not be run.
+/// filter of `filter_ways` ways. The result is an exit code if the program could not be run.
 pub fn record(
     command: &[OsString],
     max_bytes: u64,
