@@ -5,6 +5,7 @@ use e2e::events::{self, hexadecimal, table};
 use e2e::known::{self, Serial};
 use e2e::stress;
 use std::collections::BTreeMap;
+use std::path::Path;
 use test_support::{Run, Scratch, Threadtalk, probe};
 
 /// Line (distance from the start of its region), from, to, kind, sharing, both sites.
@@ -166,29 +167,40 @@ fn memory_that_moves() {
 }
 
 /// Larger blocks have fewer events, of which most are by chance in both; undirected pairs are every
-/// access.
+/// access. What threads do at the same time, beside what they do in turn, only adds to them: the
+/// fewest of some recordings are compared.
 #[test]
 fn memory_that_moves_by_pairs_of_accessors() {
     let binary = known::program("moved", &["-O2"]);
     for way in ["away", "growing", "odd-sizes", "by-a-page"] {
-        let pairs = |block: &str, options: &[&str]| {
-            let (scratch, all) = (Scratch::new(), [&["--block", block], options].concat());
-            let profile = scratch.join("moved.tt");
-            let command = [binary.to_str().unwrap(), way];
-            Threadtalk::built().record(&profile, &all, &command).run().expect_code(0);
-            let cells = events::cells(&profile);
-            [(1, 2), (2, 3), (1, 3)].map(|(a, b)| {
-                let of = |a, b| cells.get(&("undirected".to_string(), a, b)).copied().unwrap_or(0);
-                of(a, b).max(of(b, a))
-            })
-        };
         for block in ["64", "16384"] {
-            let (is, should) = (pairs(block, &["--undirected"]), pairs(block, &["--reference"]));
-            let near = |k: usize| is[k].abs_diff(should[k]) <= 200;
-            assert!((0..3).all(near), "{way}, {block}: {is:?}, reference {should:?}");
+            let mut fewest = [[u64::MAX; 3]; 2];
+            let near = (0..5).any(|_| {
+                for (fewest, how) in fewest.iter_mut().zip(["--undirected", "--reference"]) {
+                    let more = pairs_of_accessors(&binary, way, &["--block", block, how]);
+                    *fewest = std::array::from_fn(|k| fewest[k].min(more[k]));
+                }
+                (0..3).all(|k| fewest[0][k].abs_diff(fewest[1][k]) <= 200)
+            });
+            let [is, should] = fewest;
+            assert!(near, "{way}, {block}: {is:?}, reference {should:?}");
             assert!(should.iter().sum::<u64>() > 4096, "{way}, {block}: {should:?}");
         }
     }
+}
+
+/// What threads 1 and 2, 2 and 3, and 1 and 3 of `moved` do with each other's blocks.
+#[track_caller]
+fn pairs_of_accessors(binary: &Path, way: &str, options: &[&str]) -> [u64; 3] {
+    let scratch = Scratch::new();
+    let profile = scratch.join("moved.tt");
+    let command = [binary.to_str().unwrap(), way];
+    Threadtalk::built().record(&profile, options, &command).run().expect_code(0);
+    let cells = events::cells(&profile);
+    [(1, 2), (2, 3), (1, 3)].map(|(a, b)| {
+        let of = |a, b| cells.get(&("undirected".to_string(), a, b)).copied().unwrap_or(0);
+        of(a, b).max(of(b, a))
+    })
 }
 
 /// Flags that let compilers make gathers and masked moves of ordinary loops.
