@@ -13,6 +13,9 @@ const EARLY: f64 = 0.2;
 /// This part of a phase, at its beginning and end, belongs to neither: flows are told by stretches
 /// of time that do not end where phases do.
 const EDGE: f64 = 0.1;
+/// A mark that was seen at one beginning only must go on for this part of the phase: what runs once
+/// in a run, such as the lookup of symbols, will not come when the phase comes back.
+const LASTING: f64 = 0.5;
 /// Events that a mark must have in each of its phases: fewer may be missing in the next run.
 const LEAST: u64 = 5;
 /// Of its events, at most one in this number may be at the edge of another phase.
@@ -36,8 +39,9 @@ struct Visits {
     /// Away from its edges.
     inside: u64,
     all: u64,
-    /// When the first of them was, ns.
+    /// When the first of them was, and the last, ns.
     first: u64,
+    last: u64,
 }
 
 impl RunPhases {
@@ -74,6 +78,7 @@ impl RunPhases {
     pub fn mark(&self, kinds: &[usize]) -> Option<PlanMark> {
         let ours = |phase: usize| kinds.contains(&self.order[phase]);
         let begins = |phase: usize| ours(phase) && (phase == 0 || !ours(phase - 1));
+        let once = (0..self.order.len()).filter(|&phase| begins(phase)).count() == 1;
         let late = |visits: &[Visits]| -> Option<f64> {
             let mut latest: f64 = 0.0;
             for (phase, of_phase) in visits.iter().enumerate() {
@@ -82,9 +87,10 @@ impl RunPhases {
                 }
                 if begins(phase) {
                     let (from, to) = self.times[phase];
-                    let after = of_phase.first.saturating_sub(from) as f64;
-                    let part = after / (to - from).max(1) as f64;
-                    if of_phase.inside < LEAST || part > EARLY {
+                    let part = |at: u64| at.saturating_sub(from) as f64 / (to - from).max(1) as f64;
+                    let passing = once && part(of_phase.last) < LASTING;
+                    let part = part(of_phase.first);
+                    if of_phase.inside < LEAST || part > EARLY || passing {
                         return None;
                     }
                     latest = latest.max(part);
@@ -146,6 +152,7 @@ fn note(row: &FlowRow, times: &[(u64, u64)], visits: &mut [Visits]) {
     if one.all == 0 || row.start_ns < one.first {
         one.first = row.start_ns;
     }
+    one.last = one.last.max(row.end_ns);
     one.all += count;
     let at_an_edge = (phase > 0 && row.start_ns < from + edge)
         || (phase < last && row.end_ns > to.saturating_sub(edge));
@@ -225,6 +232,27 @@ mod tests {
         profile.flow.iter_mut().for_each(|row| row.site = 3);
         let phases = RunPhases::of(&profile, Choice::of_talk(&profile)).unwrap();
         assert_eq!((offset(&phases, &[0]), offset(&phases, &[1])), (None, None));
+    }
+
+    #[test]
+    fn what_passed_at_the_only_beginning_marks_no_phase() {
+        let mut profile = run("aaaaaaaaaabbbbbbbbbb");
+        for row in &mut profile.flow {
+            row.site = if row.start_ns < 2000 { 1 } else { 3 };
+        }
+        let phases = RunPhases::of(&profile, Choice::of_talk(&profile)).unwrap();
+        assert_eq!(offset(&phases, &[0]), None);
+    }
+
+    #[test]
+    fn what_passed_at_each_beginning_marks_a_phase() {
+        let mut profile = run("aaaaaaaaaabbbbbbbbbbaaaaaaaaaa");
+        for row in &mut profile.flow {
+            let (first, again) = (row.start_ns < 3000, (20_000..23_000).contains(&row.start_ns));
+            row.site = if first || again { 1 } else { 3 };
+        }
+        let phases = RunPhases::of(&profile, Choice::of_talk(&profile)).unwrap();
+        assert_eq!(offset(&phases, &[0]), Some(1));
     }
 
     #[test]
