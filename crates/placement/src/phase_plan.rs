@@ -19,7 +19,7 @@ pub struct PlanMark {
     /// Its function; empty if not known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub function: String,
-    /// Source file and line; empty if not known.
+    /// Source file and line, and into which function it was inlined; empty if not known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub line: String,
 }

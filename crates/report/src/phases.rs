@@ -5,7 +5,7 @@
 use crate::tasks::tasks_of;
 use analysis::{Choice, Stretch, stretches};
 use placement::{MAX_PHASES, PlanMark, Tasks};
-use profile::{FlowRow, Profile};
+use profile::{FlowRow, Profile, SiteRow};
 use std::collections::HashMap;
 
 /// A mark must come within this part of each of its phases.
@@ -38,6 +38,7 @@ pub struct RunPhases {
 struct Visits {
     /// Away from its edges.
     inside: u64,
+    /// Certainly in this phase.
     all: u64,
     /// When the first of them was, and the last, ns.
     first: u64,
@@ -131,13 +132,22 @@ fn sites(profile: &Profile, times: &[(u64, u64)]) -> Vec<(PlanMark, bool, Vec<Vi
         let module = name(&site.module);
         let line = match site.line {
             0 => String::new(),
-            line => format!("{}:{line}", name(&site.file)),
+            line => format!("{}:{line}{}", name(&site.file), inlined_into(site)),
         };
         let own = module == program;
         let mark = PlanMark { module, offset: site.offset, function: site.function.clone(), line };
         Some((mark, own, visits))
     };
     found.into_iter().filter_map(marked).collect()
+}
+
+/// The function whose code the site is in, where that is not the site's own: the same function may
+/// be inlined into the code of several phases.
+fn inlined_into(site: &SiteRow) -> String {
+    match site.inlined.rsplit("; ").next() {
+        None | Some("") => String::new(),
+        Some(outermost) => format!(", inlined into {outermost}"),
+    }
 }
 
 /// Adds a row to the phase that contains its middle.
@@ -149,11 +159,15 @@ fn note(row: &FlowRow, times: &[(u64, u64)], visits: &mut [Visits]) {
     let edge = ((to - from) as f64 * EDGE) as u64;
     let count = if row.hits > 0 { row.hits } else { row.count };
     let one = &mut visits[phase];
-    if one.all == 0 || row.start_ns < one.first {
+    if one.last == 0 || row.start_ns < one.first {
         one.first = row.start_ns;
     }
     one.last = one.last.max(row.end_ns);
-    one.all += count;
+    // Where a row spans the border of two phases nobody knows in which of them its events were.
+    let spans = (phase > 0 && row.start_ns < from) || (phase < last && row.end_ns > to);
+    if !spans {
+        one.all += count;
+    }
     let at_an_edge = (phase > 0 && row.start_ns < from + edge)
         || (phase < last && row.end_ns > to.saturating_sub(edge));
     if !at_an_edge {
@@ -164,7 +178,7 @@ fn note(row: &FlowRow, times: &[(u64, u64)], visits: &mut [Visits]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use profile::{CommRow, SiteRow, SliceRow, sample};
+    use profile::{CommRow, SliceRow, sample};
     use types::{CommKind, Sharing, ThreadId};
 
     /// Neighbours in slices marked `a`, threads two apart in those marked `b`, at sites 1 and 2;
@@ -253,6 +267,18 @@ mod tests {
         }
         let phases = RunPhases::of(&profile, Choice::of_talk(&profile)).unwrap();
         assert_eq!(offset(&phases, &[0]), Some(1));
+    }
+
+    /// Rows of flow need not end where phases do.
+    #[test]
+    fn events_at_a_border_are_of_either_phase() {
+        let mut profile = run("aaaaaaaaaabbbbbbbbbb");
+        for row in &mut profile.flow {
+            let moves = if row.site == 1 { 700 } else { 0 };
+            (row.start_ns, row.end_ns) = (row.start_ns + moves, row.end_ns + moves);
+        }
+        let phases = RunPhases::of(&profile, Choice::of_talk(&profile)).unwrap();
+        assert_eq!((offset(&phases, &[0]), offset(&phases, &[1])), (Some(1), Some(2)));
     }
 
     #[test]
