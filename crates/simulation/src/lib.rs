@@ -57,7 +57,7 @@ pub use run::{ASSUMED_INSTRUCTIONS, Job, Options, Outcome, RunError, simulate};
 pub use sets::Margins;
 pub use stream::{Access, Stream, StreamError, ThreadFacts, What};
 pub use text::read_text;
-pub use trace::{TRACE_VERSION, TraceReader, TraceWriter, is_trace};
+pub use trace::{Room, TRACE_VERSION, TraceReader, TraceWriter, is_trace};
 pub use traced::{TraceEnd, TracedPages, TracedSite, TracedThread};
 pub use usage::Usage;
 

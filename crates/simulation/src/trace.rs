@@ -13,6 +13,8 @@ use crate::traced::TraceEnd;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Version of the format. 2: filtered streams; 3: blocks in Snappy's format.
 pub const TRACE_VERSION: u32 = 3;
@@ -45,6 +47,25 @@ const SAME_BYTES: u8 = 32;
 const HELD: u8 = 64;
 const SKIPS: u8 = 128;
 
+/// Room for traces that are written at the same time.
+#[derive(Debug)]
+pub struct Room {
+    most: u64,
+    taken: AtomicU64,
+}
+
+impl Room {
+    /// For about `most` bytes in all.
+    pub fn new(most: u64) -> Self {
+        Self { most, taken: AtomicU64::new(0) }
+    }
+
+    /// Takes some; whether there is any left.
+    fn take(&self, bytes: u64) -> bool {
+        self.taken.fetch_add(bytes, Relaxed).saturating_add(bytes) < self.most
+    }
+}
+
 /// Writes a trace.
 pub struct TraceWriter<W> {
     to: W,
@@ -54,7 +75,7 @@ pub struct TraceWriter<W> {
     end: TraceEnd,
     /// Bytes of head and blocks.
     bytes: u64,
-    max_bytes: u64,
+    room: Arc<Room>,
     /// Compresses blocks; `None`: they stay as they are.
     packer: Option<snap::raw::Encoder>,
 }
@@ -64,12 +85,20 @@ impl<W: Write + Seek> TraceWriter<W> {
     ///
     /// # Errors
     /// When nothing can be written.
-    pub fn new(mut to: W, max_bytes: u64) -> io::Result<Self> {
+    pub fn new(to: W, max_bytes: u64) -> io::Result<Self> {
+        Self::sharing(to, Arc::new(Room::new(max_bytes)))
+    }
+
+    /// A trace that shares its room with others.
+    ///
+    /// # Errors
+    /// When nothing can be written.
+    pub fn sharing(mut to: W, room: Arc<Room>) -> io::Result<Self> {
         to.write_all(MAGIC)?;
         to.write_all(&TRACE_VERSION.to_le_bytes())?;
         let (guesses, block, end) = Default::default();
         let packer = Some(snap::raw::Encoder::new());
-        Ok(Self { to, guesses, block, records: 0, end, bytes: HEAD_BYTES, max_bytes, packer })
+        Ok(Self { to, guesses, block, records: 0, end, bytes: HEAD_BYTES, room, packer })
     }
 
     /// The same, but faster and larger: for traces that are not kept.
@@ -140,9 +169,9 @@ impl<W: Write + Seek> TraceWriter<W> {
             Ok(bytes) => {
                 self.bytes += bytes;
                 self.end.accesses += records;
-                if self.bytes >= self.max_bytes {
-                    let most = types::numbers::grouped(self.max_bytes);
-                    self.end.cut = Some(format!("it has reached {most} bytes"));
+                if !self.room.take(bytes) {
+                    let most = types::numbers::grouped(self.room.most);
+                    self.end.cut = Some(format!("the limit of {most} bytes was reached"));
                 }
             }
             Err(error) => self.end.cut = Some(format!("it could not be written: {error}")),

@@ -56,7 +56,7 @@ fn a_full_trace_says_why_it_ends() {
     let (found, end) = read(&written(&all, 100_000)).unwrap();
     assert!(found.len() < all.len() && found == all[..found.len()]);
     assert_eq!(end.accesses, found.len() as u64);
-    assert!(end.cut.unwrap().starts_with("it has reached"));
+    assert!(end.cut.unwrap().starts_with("the limit of"));
 }
 
 /// Takes so many bytes and then no more, but lets what was written be overwritten.

@@ -69,7 +69,8 @@ fn one() -> u32 {
 pub struct TraceEnd {
     /// Accesses in the trace.
     pub accesses: u64,
-    /// Why it ends before the run did; a sentence's part: `it has reached 1,000 bytes`.
+    /// Why it ends before the run did; a sentence's part: `the limit of 1,000 bytes was
+    /// reached`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,
     /// Sets in which lines of 64 bytes are told apart whose quiet accesses are left out; 0: none

@@ -404,3 +404,57 @@ fn transfers_between_threads_are_a_matrix_that_place_reads() {
     let said = csv(&["--policy", "compact", "--policy", "scatter"]).expect_code(125).stderr_text();
     assert!(said.contains("one matrix, but there are 2 plans"), "{said}");
 }
+
+/// A shell that runs this command and does something afterwards, so that it waits for it.
+fn in_a_shell(command: &[String]) -> Vec<String> {
+    let words: Vec<String> = command.iter().map(|word| format!("'{word}'")).collect();
+    ["sh".into(), "-c".into(), format!("{}; :", words.join(" "))].to_vec()
+}
+
+/// How many accesses were simulated, of how many threads.
+fn simulated(text: &str) -> (u64, u64) {
+    let line = text.lines().find(|line| line.ends_with(", simulated")).expect("a first line");
+    let words: Vec<&str> = line.split(' ').collect();
+    let number = |at: usize| words[at].replace(',', "").parse().unwrap();
+    (number(0), number(3))
+}
+
+#[test]
+fn the_process_that_accesses_memory_most_is_simulated() {
+    let threadtalk = Threadtalk::built();
+    let simulate = |command: &[String]| {
+        let run = threadtalk.verb("simulate").args(["--on", MACHINE, "--policy", "locality", "--"]);
+        run.args(command).run().expect_code(0)
+    };
+    let (alone, within) = (simulate(&pairs()), simulate(&in_a_shell(&pairs())));
+    let (is, should) = (simulated(&within.stdout_text()), simulated(&alone.stdout_text()));
+    assert_eq!(is.1, should.1, "threads");
+    assert!(is.0.abs_diff(should.0) < should.0 / 10, "{is:?} of {should:?}");
+    assert!(within.stdout_text().contains("Of 2 processes only "), "{within}");
+    assert!(!alone.stdout_text().contains("processes"), "{alone}");
+}
+
+#[test]
+fn each_process_has_its_trace_in_its_profile() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let profile = scratch.join("shell.tt");
+    let command = in_a_shell(&pairs());
+    let command: Vec<&str> = command.iter().map(String::as_str).collect();
+    let recorded = threadtalk.record(&profile, &["--trace"], &command).run().expect_code(0);
+    let children = std::fs::read_dir(profile.join("processes")).unwrap();
+    let [child] = &children.map(|child| child.unwrap().path()).collect::<Vec<_>>()[..] else {
+        panic!("not one child: {recorded}");
+    };
+    let said = recorded.stderr_text();
+    let advice = format!("'threadtalk simulate {}'", child.display());
+    assert!(said.contains(&advice), "{said}");
+    let simulate = |profile: &std::path::Path| {
+        let run = threadtalk.verb("simulate").arg(profile).args(["--on", MACHINE]);
+        run.args(["--policy", "locality"]).run().expect_code(0).stdout_text()
+    };
+    let (first, second) = (simulate(&profile), simulate(child));
+    assert_eq!((simulated(&first).1, simulated(&second).1), (1, 5), "{first}\n{second}");
+    assert!(first.contains(&advice) && !second.contains("child process"), "{first}\n{second}");
+    // Nothing lies beside the profile.
+    assert_eq!(std::fs::read_dir(profile.parent().unwrap()).unwrap().count(), 1);
+}

@@ -6,7 +6,7 @@ mod kept_trace;
 pub mod sampled;
 
 use self::dial::{Budget, budget, duty, unkept};
-use self::kept_trace::KeptTrace;
+use self::kept_trace::KeptTraces;
 use crate::family;
 use crate::output::OUTPUT;
 use crate::progress::{self, Later, Waiting};
@@ -96,10 +96,11 @@ pub struct Args {
     pages: bool,
     /// Keep the memory accesses in the profile, for 'threadtalk simulate': slow
     ///
-    /// Child processes are not recorded.
+    /// Each child process has its own in its own profile.
     #[arg(long, conflicts_with_all = ["matrix", "undirected", "reference", "duty", "budget", "sample"], help_heading = EXACT, hide_short_help = true)]
     trace: bool,
-    /// Most bytes that the accesses may take, like 4GiB; what comes after them is not kept
+    /// Most bytes that the accesses of all processes may take, like 4GiB; what comes after them is
+    /// not kept
     #[arg(long, value_name = "SIZE", default_value = "16GiB", value_parser = traces::size, requires = "trace", help_heading = EXACT, hide_short_help = true)]
     max_trace: u64,
     /// Sample: fast, with estimates instead of exact numbers
@@ -190,7 +191,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     let options = SessionOptions {
         counted: args.counted(),
         windows: args.windows(),
-        follow: !args.no_follow && !args.trace,
+        follow: !args.no_follow,
         trace_ways: if args.trace { FILTER_WAYS } else { 0 },
         code_cache: !args.no_code_cache,
         objects: !args.no_objects,
@@ -206,20 +207,18 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     }
     let show = |look: &Look| say(&progress::recording(look));
     let progress = args.progress.map(|every| Progress { every, tell: &show });
-    let mut trace = args.trace.then(|| KeptTrace::beside(&path, args.max_trace)).transpose()?;
-    let following = trace.as_mut().map_or_else(Following::default, KeptTrace::following);
+    let traces = || KeptTraces::beside(&path, args.max_trace, args.pages);
+    let mut traces = args.trace.then(traces).transpose()?;
+    let following = traces.as_mut().map_or_else(Following::default, KeptTraces::following);
     let wishes = Wishes { progress, following };
     let recorded = record_here(&target, args.block, options, Streams::Inherited, wishes);
     let mut recording = match recorded {
         Ok(recording) => recording,
         Err(error) => return Ok(refuse(&error)),
     };
-    if let Some(trace) = &mut trace {
-        trace.name_pages(&mut recording.profile, args.pages);
-    }
-    save(&recording, &path, args.force)?;
-    if let Some(trace) = trace {
-        trace.keep(&recording, &path)?;
+    match traces {
+        Some(traces) => traces.keep(&mut recording, &path, args.force)?,
+        None => save(&recording, &path, args.force)?,
     }
     tell(&recording.profile, &path);
     if let Some(note) = &recording.note {
@@ -273,6 +272,16 @@ pub fn record_here(
 /// Saves the profile with those of child processes; a failure names the program's status, which is
 /// lost otherwise.
 pub fn save(recording: &Recording, path: &Path, force: bool) -> anyhow::Result<()> {
+    save_with(recording, path, force, |profile| profile)
+}
+
+/// The same, with the profiles of child processes after `trim`.
+fn save_with(
+    recording: &Recording,
+    path: &Path,
+    force: bool,
+    trim: impl Fn(Profile) -> Profile,
+) -> anyhow::Result<()> {
     let lost = || {
         format!(
             "the program {}, but its profile could not be saved",
@@ -284,7 +293,8 @@ pub fn save(recording: &Recording, path: &Path, force: bool) -> anyhow::Result<(
     let children = recording
         .processes
         .profiles()
-        .map_while(|child| child.map_err(|error| unreadable = Some(error)).ok());
+        .map_while(|child| child.map_err(|error| unreadable = Some(error)).ok())
+        .map(|(name, profile)| (name, trim(profile)));
     let together = recording.together.clone().map(|all| (TOGETHER.to_owned(), all));
     recording
         .profile

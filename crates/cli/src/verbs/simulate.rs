@@ -35,7 +35,7 @@ use topology::Topology;
 /// The program runs once, with every memory access observed, and its accesses are simulated on all
 /// machines under all plans: hits in each level of caches, cache lines from other caches and from
 /// memory by distance, loads of memory controllers and links, and about how much time and energy
-/// that takes.
+/// that takes. If it starts other processes, the one that accesses memory most is simulated.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 #[command(group(ArgGroup::new("file").args(["output", "html"])))]
@@ -232,6 +232,7 @@ fn results(
     };
     let scenarios: Vec<Scenario> = placed.into_iter().zip(outcomes).map(scenario).collect();
     let mut notes = notes(&machines, &end, &facts);
+    notes.extend(source.note().map(str::to_owned));
     notes.extend(said);
     notes.extend(sampled(&scenarios));
     notes.extend(repeated(options));

@@ -100,6 +100,15 @@ impl Processes {
         })
     }
 
+    /// The profile of one child process, by its number; `None` if it has none.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn profile_of(&self, number: u32) -> Option<Result<Profile, RecorderError>> {
+        let row = self.rows.iter().find(|row| row.number == number && row.profile.is_some())?;
+        Some(self.profile(row))
+    }
+
     fn profile(&self, row: &ProcessRow) -> Result<Profile, RecorderError> {
         let session = self.session.of_segment(row.number);
         let mapping = session.header()?;

@@ -69,10 +69,11 @@ pub struct Filtered {
     pub held: bool,
 }
 
-/// What accesses are given to, in order, besides being replayed.
-pub type Tee<'a> = dyn FnMut(&reference::Access, Filtered) + Send + 'a;
+/// What accesses are given to, besides being replayed, with the number of their process; those of a
+/// process come in order.
+pub type Tee<'a> = dyn FnMut(u32, &reference::Access, Filtered) + Send + 'a;
 
-/// Whether accesses are replayed, and who else is given those of the process that was started.
+/// Whether accesses are replayed, and who else is given them.
 #[derive(Default)]
 pub struct Following<'a> {
     /// They are not replayed: nothing is counted.
@@ -101,19 +102,19 @@ pub fn follow<'a>(
         let last = ended.load(Acquire);
         let segments = first.records()[0].segments.load(Relaxed).clamp(1, MAX_SEGMENTS);
         while rings.len() < segments as usize {
-            let tee = following.tee.take();
-            let ring = Ring::open(memory, rings.len() as u64, options)?;
+            let ring = Ring::open(memory, rings.len() as u32, options)?;
             let replays = !following.only_tee && options.trace_ways == 0;
-            rings.push(Ring { tee, replays, ..ring });
+            rings.push(Ring { replays, ..ring });
         }
         let mut busy = false;
         for ring in &mut rings {
-            busy |= ring.drain(TURN);
+            busy |= ring.drain(TURN, &mut following.tee);
         }
         if busy {
             rest = SHORTEST_REST;
         } else if last {
-            return Ok(rings.into_iter().map(Ring::finish).collect());
+            let finished = rings.into_iter().map(|ring| ring.finish(&mut following.tee));
+            return Ok(finished.collect());
         } else {
             std::thread::sleep(rest);
             rest = (rest * 2).min(LONGEST_REST);
@@ -135,10 +136,10 @@ pub fn follow_shared(
     let mut rest = SHORTEST_REST;
     loop {
         let last = ended.load(Acquire);
-        if ring.drain(u64::MAX) {
+        if ring.drain(u64::MAX, &mut None) {
             rest = SHORTEST_REST;
         } else if last {
-            return Ok(ring.finish());
+            return Ok(ring.finish(&mut None));
         } else {
             std::thread::sleep(rest);
             rest = (rest * 2).min(LONGEST_REST);
@@ -157,6 +158,8 @@ struct Record {
 
 /// The ring of one process, or of all for shared memory.
 struct Ring<'a> {
+    /// Number of the process; 0 for all.
+    process: u32,
     /// Of the process; of the first one, where it is for all.
     header: Mapping<'a, Header>,
     shared: Option<Mapping<'a, Shared>>,
@@ -167,7 +170,6 @@ struct Ring<'a> {
     next: u64,
     replay: Reference,
     replays: bool,
-    tee: Option<Box<Tee<'a>>>,
     /// Of a filtered trace, by thread: accesses that are not in it, to be told with the next one.
     skipped: Option<HashMap<u32, u64>>,
     missing: u64,
@@ -192,12 +194,12 @@ enum Executing {
 impl<'a> Ring<'a> {
     fn open(
         memory: &'a SharedMemory,
-        segment: u64,
+        process: u32,
         options: SessionOptions,
     ) -> Result<Self, RecorderError> {
-        let start = segment * SEGMENT_BYTES;
+        let start = u64::from(process) * SEGMENT_BYTES;
         let records = memory.map(start + TRACE_OFFSET, RECORDS)?;
-        Ok(Self::new(memory.map(start, 1)?, None, records, options))
+        Ok(Self { process, ..Self::new(memory.map(start, 1)?, None, records, options) })
     }
 
     fn open_shared(
@@ -216,6 +218,7 @@ impl<'a> Ring<'a> {
         options: SessionOptions,
     ) -> Self {
         Self {
+            process: 0,
             header,
             shared,
             awaited: (u64::MAX, Instant::now()),
@@ -223,7 +226,6 @@ impl<'a> Ring<'a> {
             next: 0,
             replay: Reference::new(options.block_bytes).with_pages(options.pages),
             replays: true,
-            tee: None,
             skipped: (options.trace_ways > 0).then(HashMap::new),
             missing: 0,
             lines: HashMap::new(),
@@ -247,12 +249,12 @@ impl<'a> Ring<'a> {
     }
 
     /// Replays what is there, at most `most` accesses; whether there was anything.
-    fn drain(&mut self, most: u64) -> bool {
+    fn drain(&mut self, most: u64, tee: &mut Option<Box<Tee<'a>>>) -> bool {
         let start = self.next;
         self.replay.set_slice(self.header().slice.load(Relaxed));
         while self.next - start < most {
             match self.filled(self.next) {
-                Some(access) => self.take(access),
+                Some(access) => self.take(access, tee),
                 None if self.next < self.end() && self.is_dead() => self.skip(),
                 None => break,
             }
@@ -262,12 +264,12 @@ impl<'a> Ring<'a> {
     }
 
     /// Replays what is left when no thread writes any more.
-    fn finish(mut self) -> Traced {
+    fn finish(mut self, tee: &mut Option<Box<Tee<'a>>>) -> Traced {
         // Not looked at again: nothing beyond the ring can be filled, whatever the head says later.
         let end = self.end();
         while self.next < end {
             match self.filled(self.next) {
-                Some(access) => self.take(access),
+                Some(access) => self.take(access, tee),
                 None => self.skip(),
             }
         }
@@ -303,7 +305,7 @@ impl<'a> Ring<'a> {
         }
     }
 
-    fn take(&mut self, record: Record) {
+    fn take(&mut self, record: Record, tee: &mut Option<Box<Tee<'a>>>) {
         let Record { mut address, mut bytes, site, thread_and_what } = record;
         let thread = thread_and_what & ((1 << THREAD_BITS) - 1);
         let mut filtered = Filtered::default();
@@ -341,8 +343,8 @@ impl<'a> Ring<'a> {
             Some(what) if bytes <= MAX_BYTES => {
                 let thread = ThreadId(thread);
                 let access = reference::Access { thread, what, address, bytes, site };
-                if let Some(tee) = &mut self.tee {
-                    tee(&access, filtered);
+                if let Some(tee) = tee {
+                    tee(self.process, &access, filtered);
                 }
                 if self.replays {
                     self.replay.replay(&access);

@@ -1,20 +1,55 @@
-//! Keeps the accesses of a recorded program in a trace (`simulation::TraceWriter`).
+//! Keeps the accesses of a recorded program and of its child processes, each in a trace of its own
+//! (`simulation::TraceWriter`).
 //!
-//! Neighbours: `reference.rs` reads the accesses from the program's ring and passes them on here;
+//! Neighbours: `reference.rs` reads the accesses from the processes' rings and passes them on here;
 //! `trace_names.rs` names the code that they come from.
 
 use crate::record::Recording;
 use crate::reference::{Filtered, Following, Tee};
 use crate::trace_names;
 use placement::DataUse;
+use profile::Profile;
 use reference::What;
-use simulation::{Access, TraceEnd, TraceWriter, TracedThread};
+use simulation::{Access, Room, TraceEnd, TraceWriter, TracedThread};
 use std::fs::File;
 use std::io::{self, BufWriter};
+use std::sync::Arc;
 
 /// Ways of the filter where nothing is known of the machines that will be simulated: half of what
 /// most innermost caches have.
 pub const FILTER_WAYS: u32 = wire::trace::MAX_WAYS;
+
+/// Traces that are written at the same time, at most: of more processes, the one that has been
+/// quiet for longest loses its trace.
+const MAX_OPEN: usize = 64;
+
+/// Makes the file for the trace of a process, by its number.
+type Begin<'a> = dyn FnMut(u32) -> io::Result<File> + Send + 'a;
+
+/// How traces are written.
+struct Writing<'a> {
+    begin: Box<Begin<'a>>,
+    room: Arc<Room>,
+    filter_ways: u32,
+    compresses: bool,
+}
+
+/// The trace of a process.
+enum OfProcess {
+    /// It has made no access yet.
+    None,
+    Open(Box<Trace>),
+    /// It is not kept. The process made at least so many accesses.
+    GivenUp(u64),
+}
+
+/// Traces that are being written, by the numbers of their processes.
+pub struct Traces<'a> {
+    writing: Writing<'a>,
+    processes: Vec<OfProcess>,
+    /// Goes up with each access.
+    time: u64,
+}
 
 /// A trace that is being written.
 pub struct Trace {
@@ -24,75 +59,174 @@ pub struct Trace {
     /// Whether accesses come from each code site.
     sites: Vec<bool>,
     filter_ways: u32,
+    /// When the last access was made.
+    last: u64,
 }
 
-impl Trace {
-    /// An empty trace in `file`, of at most about `max_bytes`, without what hits in a filter of
-    /// `filter_ways` ways.
+impl<'a> Traces<'a> {
+    /// Traces in files that `begin` makes, together of at most about `max_bytes`, without what hits
+    /// in a filter of `filter_ways` ways. That of the first process is made at once.
     ///
     /// # Errors
-    /// When the file cannot be written.
-    pub fn new(file: File, max_bytes: u64, filter_ways: u32) -> io::Result<Self> {
-        let writer = TraceWriter::new(BufWriter::with_capacity(1 << 20, file), max_bytes)?;
-        Ok(Self { writer, accounted: Vec::new(), sites: Vec::new(), filter_ways })
+    /// When its file cannot be written.
+    pub fn new(
+        max_bytes: u64,
+        filter_ways: u32,
+        begin: impl FnMut(u32) -> io::Result<File> + Send + 'a,
+    ) -> io::Result<Self> {
+        let room = Arc::new(Room::new(max_bytes));
+        let mut writing = Writing { begin: Box::new(begin), room, filter_ways, compresses: true };
+        let processes = vec![OfProcess::Open(Box::new(writing.begin(0)?))];
+        Ok(Self { writing, processes, time: 0 })
     }
 
-    /// The same for a trace that is not kept: faster, and larger.
+    /// The same for traces that are not kept: faster, and larger.
     #[must_use]
-    pub fn not_kept(self) -> Self {
-        Self { writer: self.writer.without_compression(), ..self }
+    pub fn not_kept(mut self) -> Self {
+        self.writing.compresses = false;
+        for process in &mut self.processes {
+            if let OfProcess::Open(trace) = std::mem::replace(process, OfProcess::None) {
+                let writer = trace.writer.without_compression();
+                *process = OfProcess::Open(Box::new(Trace { writer, ..*trace }));
+            }
+        }
+        self
     }
 
-    /// Has a recording write into the trace.
+    /// Has a recording write into the traces.
     pub fn following(&mut self) -> Following<'_> {
-        let Self { writer, accounted, sites, .. } = self;
-        let tee: Box<Tee<'_>> = Box::new(move |access: &reference::Access, filtered: Filtered| {
-            let given = |what, address| Access {
-                thread: access.thread.0,
-                what,
-                address,
-                bytes: access.bytes,
-                site: access.site,
-                skipped: filtered.skipped,
-                held: filtered.held,
-            };
-            if matches!(access.what, What::Read | What::Write) {
-                let thread = access.thread.0 as usize;
-                if accounted.len() <= thread {
-                    accounted.resize(thread + 1, 0);
-                }
-                accounted[thread] += 1 + filtered.skipped;
-                let site = access.site as usize;
-                if sites.len() <= site {
-                    sites.resize(site + 1, false);
-                }
-                sites[site] = true;
+        let tee: Box<Tee<'_>> = Box::new(|process, access, filtered| {
+            self.time += 1;
+            match self.of(process) {
+                OfProcess::Open(_) => {}
+                OfProcess::GivenUp(accesses) => return *accesses += 1,
+                OfProcess::None => self.begin(process),
             }
-            match access.what {
-                What::Read => writer.access(&given(simulation::What::Read, access.address)),
-                What::Write => writer.access(&given(simulation::What::Write, access.address)),
-                What::Forget => writer.access(&given(simulation::What::Forget, access.address)),
-                What::Copy { to } => {
-                    writer.access(&given(simulation::What::Forget, access.address));
-                    writer.access(&given(simulation::What::Forget, to));
-                }
+            let time = self.time;
+            if let OfProcess::Open(trace) = self.of(process) {
+                trace.last = time;
+                trace.access(access, filtered);
             }
         });
         Following { only_tee: true, tee: Some(tee) }
     }
 
-    /// Completes the trace with what is known of the recording, and of what lies on pages.
+    fn of(&mut self, process: u32) -> &mut OfProcess {
+        let index = process as usize;
+        if self.processes.len() <= index {
+            self.processes.resize_with(index + 1, || OfProcess::None);
+        }
+        &mut self.processes[index]
+    }
+
+    /// Begins the trace of a process, which has none.
+    fn begin(&mut self, process: u32) {
+        self.make_room();
+        let begun = self.writing.begin(process);
+        *self.of(process) = begun.map_or(OfProcess::GivenUp(0), |t| OfProcess::Open(Box::new(t)));
+    }
+
+    /// With as many traces as there may be, gives one up: that of the process that has been quiet
+    /// for longest, but never the largest.
+    fn make_room(&mut self) {
+        let open: Vec<(u64, u64, usize)> = (self.processes.iter().enumerate())
+            .filter_map(|(number, process)| match process {
+                OfProcess::Open(trace) => Some((trace.last, trace.accesses(), number)),
+                _ => None,
+            })
+            .collect();
+        let largest = open.iter().map(|trace| trace.1).max();
+        let quiet = open.iter().filter(|trace| Some(trace.1) != largest).min();
+        if let Some(&(_, accesses, number)) = quiet.filter(|_| open.len() >= MAX_OPEN) {
+            self.processes[number] = OfProcess::GivenUp(accesses);
+        }
+    }
+
+    /// Accesses that processes made which have no trace.
+    pub fn not_traced(&self) -> u64 {
+        let given = |process: &OfProcess| match process {
+            OfProcess::GivenUp(accesses) => *accesses,
+            _ => 0,
+        };
+        self.processes.iter().map(given).sum()
+    }
+
+    /// The traces with the numbers of their processes.
+    pub fn into_traces(self) -> impl Iterator<Item = (u32, Trace)> {
+        let open = |(number, process)| match process {
+            OfProcess::Open(trace) => Some((number as u32, *trace)),
+            _ => None,
+        };
+        self.processes.into_iter().enumerate().filter_map(open)
+    }
+}
+
+impl Writing<'_> {
+    fn begin(&mut self, process: u32) -> io::Result<Trace> {
+        // There may be many of the others.
+        let buffer = if process == 0 { 1 << 20 } else { 1 << 16 };
+        let file = BufWriter::with_capacity(buffer, (self.begin)(process)?);
+        let writer = TraceWriter::sharing(file, self.room.clone())?;
+        let writer = if self.compresses { writer } else { writer.without_compression() };
+        let (accounted, sites) = Default::default();
+        let filter_ways = self.filter_ways;
+        Ok(Trace { writer, accounted, sites, filter_ways, last: 0 })
+    }
+}
+
+impl Trace {
+    /// Accesses of the process, those among them that are not in the trace.
+    pub fn accesses(&self) -> u64 {
+        self.accounted.iter().sum()
+    }
+
+    fn access(&mut self, access: &reference::Access, filtered: Filtered) {
+        let given = |what, address| Access {
+            thread: access.thread.0,
+            what,
+            address,
+            bytes: access.bytes,
+            site: access.site,
+            skipped: filtered.skipped,
+            held: filtered.held,
+        };
+        if matches!(access.what, What::Read | What::Write) {
+            let thread = access.thread.0 as usize;
+            if self.accounted.len() <= thread {
+                self.accounted.resize(thread + 1, 0);
+            }
+            self.accounted[thread] += 1 + filtered.skipped;
+            let site = access.site as usize;
+            if self.sites.len() <= site {
+                self.sites.resize(site + 1, false);
+            }
+            self.sites[site] = true;
+        }
+        let writer = &mut self.writer;
+        match access.what {
+            What::Read => writer.access(&given(simulation::What::Read, access.address)),
+            What::Write => writer.access(&given(simulation::What::Write, access.address)),
+            What::Forget => writer.access(&given(simulation::What::Forget, access.address)),
+            What::Copy { to } => {
+                writer.access(&given(simulation::What::Forget, access.address));
+                writer.access(&given(simulation::What::Forget, to));
+            }
+        }
+    }
+
+    /// Completes the trace of a process with what is known of the recording, the process's profile,
+    /// and what lies on pages.
     ///
     /// # Errors
     /// When not even the end can be written, or the recording cannot be read.
     pub fn finish(
         mut self,
         recording: &Recording,
+        (process, profile): (u32, &Profile),
         pages: Option<&DataUse>,
     ) -> io::Result<(File, TraceEnd)> {
-        let profile = &recording.profile;
-        let sites =
-            trace_names::sites(&recording.processes, &self.sites).map_err(io::Error::other)?;
+        let sites = trace_names::sites(&recording.processes, process, &self.sites)
+            .map_err(io::Error::other)?;
         for (thread, row) in profile.threads.iter().enumerate() {
             let known = self.accounted.get(thread).copied().unwrap_or(0);
             let skipped = (row.loads + row.stores).saturating_sub(known);
@@ -124,5 +258,34 @@ fn traced_thread(row: &profile::ThreadRow) -> TracedThread {
         start_routine: row.identity.start_routine.clone(),
         parent: row.identity.parent.map(|parent| parent.0),
         ordinal: row.identity.ordinal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::ThreadId;
+
+    #[test]
+    fn the_process_that_was_quiet_for_longest_loses_its_trace_but_not_the_largest() {
+        let mut traces = Traces::new(u64::MAX, 1, |_| File::create("/dev/null")).unwrap();
+        let mut following = traces.following();
+        let tee = following.tee.as_mut().unwrap();
+        let (thread, what) = (ThreadId(0), What::Read);
+        let access = reference::Access { thread, what, address: 64, bytes: 8, site: 1 };
+        let mut does = |process, times| {
+            (0..times).for_each(|_| tee(process, &access, Filtered::default()));
+        };
+        does(0, 9);
+        does(1, 2);
+        (2..MAX_OPEN as u32 + 1).for_each(|process| does(process, 1));
+        // One more than there is room for: 0 is the largest, and 1 the next that was quiet.
+        does(1, 3);
+        drop(following);
+        assert_eq!(traces.not_traced(), 5);
+        let kept: Vec<(u32, u64)> =
+            traces.into_traces().map(|(number, trace)| (number, trace.accesses())).collect();
+        assert_eq!(kept.len(), MAX_OPEN);
+        assert_eq!(kept[..2], [(0, 9), (2, 1)]);
     }
 }

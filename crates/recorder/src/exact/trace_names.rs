@@ -10,12 +10,16 @@ use profile::SiteRow;
 use simulation::TracedSite;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The sites of the first process that are wanted and can be named; `wanted` by number.
+/// The sites of a process, by its number, that are wanted and can be named; `wanted` by number.
 ///
 /// # Errors
 /// Fails when the session cannot be read.
-pub fn sites(processes: &Processes, wanted: &[bool]) -> Result<Vec<TracedSite>, RecorderError> {
-    let (session, found) = (processes.session(), processes.found());
+pub fn sites(
+    processes: &Processes,
+    process: u32,
+    wanted: &[bool],
+) -> Result<Vec<TracedSite>, RecorderError> {
+    let (session, found) = (processes.session().of_segment(process), processes.found());
     let mapping = session.header()?;
     let header = &mapping.records()[0];
     let threads = session.threads(header.threads.load(Relaxed) as usize)?;

@@ -5,15 +5,19 @@ use crate::traces::IN_PROFILE;
 use crate::verbs::record;
 use anyhow::{Context, bail};
 use profile::Counted;
-use recorder::record::Wishes;
+use profile::schema::PROCESSES_FOLDER;
+use recorder::record::{Recording, Wishes};
 use recorder::session::SessionOptions;
-use recorder::trace::Trace;
+use recorder::trace::{Trace, Traces};
 use recorder::{Streams, Target};
 use simulation::{Stream, ThreadFacts, TraceEnd, TraceReader, TraceWriter, is_trace, read_text};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, IntoInnerError};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// A part of the accesses that need not be missed.
+const LITTLE: f64 = 0.005;
 
 /// What fails when there is no room for accesses that are read several times.
 const KEEP: &str = "cannot keep the accesses in the folder for temporary files (TMPDIR)";
@@ -21,6 +25,8 @@ const KEEP: &str = "cannot keep the accesses in the folder for temporary files (
 /// Accesses that can be read several times.
 pub struct Source {
     reader: TraceReader<BufReader<File>>,
+    /// What is not among them, in a sentence.
+    note: Option<String>,
 }
 
 impl Source {
@@ -40,7 +46,9 @@ impl Source {
         {
             return Self::of_text(&mut file, &name);
         }
-        Ok(Self { reader: TraceReader::new(file, &name)? })
+        let reader = TraceReader::new(file, &name)?;
+        let note = path.is_dir().then(|| of_child(path, reader.end().accesses)).flatten();
+        Ok(Self { reader, note })
     }
 
     /// The text of another tool, which is read once and kept as a trace.
@@ -54,7 +62,7 @@ impl Source {
             bail!("{KEEP}: {why}");
         }
         let kept = kept.into_inner().map_err(IntoInnerError::into_error).context(KEEP)?;
-        Ok(Self { reader: TraceReader::new(BufReader::new(kept), name)? })
+        Ok(Self { reader: TraceReader::new(BufReader::new(kept), name)?, note: None })
     }
 
     /// All accesses, from the beginning.
@@ -67,10 +75,33 @@ impl Source {
     pub fn end(&self) -> &TraceEnd {
         self.reader.end()
     }
+
+    /// What is not among the accesses.
+    pub fn note(&self) -> Option<&str> {
+        self.note.as_deref()
+    }
 }
 
-/// Runs a program and keeps its accesses in a file without a name, but for those that hit in a
-/// filter of `filter_ways` ways. The result is an exit code if the program could not be run.
+/// That a child process of the one whose profile this is has a larger trace.
+fn of_child(profile: &Path, accesses: u64) -> Option<String> {
+    let children = std::fs::read_dir(profile.join(PROCESSES_FOLDER)).ok()?;
+    let trace = |child: PathBuf| {
+        let file = BufReader::new(File::open(child.join(IN_PROFILE)).ok()?);
+        let end = TraceReader::new(file, "a trace").ok()?.end().accesses;
+        Some((end, child))
+    };
+    let traces = children.filter_map(|child| trace(child.ok()?.path()));
+    let (most, child) = traces.max().filter(|(most, _)| *most > accesses)?;
+    Some(format!(
+        "A child process has a larger trace, of {} accesses: 'threadtalk simulate {}' simulates it.",
+        types::numbers::grouped(most),
+        child.display()
+    ))
+}
+
+/// Runs a program and keeps the accesses of the process that makes most, it or a child of its, in a
+/// file without a name, but for those that hit in a filter of `filter_ways` ways. The result is an
+/// exit code if the program could not be run.
 pub fn record(
     command: &[OsString],
     max_bytes: u64,
@@ -80,29 +111,66 @@ pub fn record(
         Ok(target) => target,
         Err(error) => return Ok(Err(refuse(&error))),
     };
-    let file = tempfile::tempfile().context(KEEP)?;
-    let mut trace = Trace::new(file, max_bytes, filter_ways).context(KEEP)?.not_kept();
+    let begin = |_| tempfile::tempfile();
+    let mut traces = Traces::new(max_bytes, filter_ways, begin).context(KEEP)?.not_kept();
     let options = SessionOptions {
         counted: Counted::Matrix,
         trace_ways: filter_ways,
-        follow: false,
         name_pages: true,
         ..SessionOptions::default()
     };
-    let wishes = Wishes { following: trace.following(), ..Wishes::default() };
+    let wishes = Wishes { following: traces.following(), ..Wishes::default() };
     let recorded = record::record_here(&target, None, options, Streams::Inherited, wishes);
-    let recording = match recorded {
+    let mut recording = match recorded {
         Ok(recording) => recording,
         Err(error) => return Ok(Err(refuse(&error))),
     };
-    let named = report::data_use(&recording.profile);
-    let (file, _) = trace.finish(&recording, named.as_ref()).context(KEEP)?;
+    let source = largest(traces, &mut recording)?;
     let code = recording.ended.ending.shell_code();
     if code != 0 {
         say(&format!("the program {}", recording.ended.ending.in_words()));
     }
+    Ok(Ok((source, code)))
+}
+
+/// The accesses of the process that made most of them.
+fn largest(traces: Traces<'_>, recording: &mut Recording) -> anyhow::Result<Source> {
+    let others = traces.not_traced();
+    let traces: Vec<(u32, Trace)> = traces.into_traces().collect();
+    let all = others + traces.iter().map(|(_, trace)| trace.accesses()).sum::<u64>();
+    let processes = 1 + recording.processes.rows().len();
+    let most =
+        traces.into_iter().max_by_key(|(number, trace)| (trace.accesses(), u32::MAX - number));
+    let (number, trace) = most.context("no process has been traced")?;
+    if let Some(profile) = recording.processes.profile_of(number) {
+        recording.profile = profile?;
+    }
+    let profile = &recording.profile;
+    let part = trace.accesses() as f64 / all.max(1) as f64;
+    let note = not_simulated((number, &profile.meta.command), part, processes);
+    let named = report::data_use(profile);
+    let (file, _) = trace.finish(recording, (number, profile), named.as_ref()).context(KEEP)?;
     let reader = TraceReader::new(BufReader::new(file), "the program's accesses")?;
-    Ok(Ok((Source { reader }, code)))
+    Ok(Source { reader, note })
+}
+
+/// That a process, which made that part of all accesses, is simulated alone.
+fn not_simulated(
+    (number, command): (u32, &[String]),
+    part: f64,
+    processes: usize,
+) -> Option<String> {
+    let share = types::numbers::percent(part);
+    let name = command.first().map_or("", String::as_str);
+    match number {
+        0 if part > 1.0 - LITTLE => None,
+        0 => Some(format!(
+            "Child processes are not simulated; the program itself made {share} of the accesses."
+        )),
+        _ => Some(format!(
+            "Of {processes} processes only {name}, which made {share} of the accesses, is simulated."
+        )),
+    }
 }
 
 /// What is known of each thread. Rates hold for the whole run, whether the trace is cut or not.
