@@ -80,9 +80,6 @@ pub struct TraceEnd {
     /// Ways of each of these sets.
     #[serde(default = "one")]
     pub filter_ways: u32,
-    /// Accesses to memory that processes share, which are not in the trace.
-    #[serde(default)]
-    pub shared_accesses: u64,
     /// The command line.
     #[serde(default)]
     pub command: Vec<String>,

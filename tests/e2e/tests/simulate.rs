@@ -1,6 +1,6 @@
 //! `threadtalk simulate`, from the engine's stream, from traces, and what it refuses.
 
-use e2e::known::Runtime;
+use e2e::known::{self, Runtime};
 use serde_json::Value;
 use test_support::{Compiler, Scratch, Target, Threadtalk, paths};
 
@@ -457,4 +457,20 @@ fn each_process_has_its_trace_in_its_profile() {
     assert!(first.contains(&advice) && !second.contains("child process"), "{first}\n{second}");
     // Nothing lies beside the profile.
     assert_eq!(std::fs::read_dir(profile.parent().unwrap()).unwrap().count(), 1);
+}
+
+/// Memory that processes can share is simulated as any other.
+#[test]
+fn lines_of_shared_memory_go_from_thread_to_thread() {
+    const LINES: u64 = 256;
+    let binary = known::program("passed", &["-O1"]);
+    for memory in ["private", "shared"] {
+        let run = Threadtalk::built().verb("simulate").args(["--on", MACHINE]);
+        let run = run.args(["--policy", "distance", "--no-prefetch", "--csv", "--"]);
+        let run = run.arg(&binary).args([memory, &LINES.to_string()]).run().expect_code(0);
+        let row = run.stdout_text().lines().nth(1).unwrap().to_owned();
+        let to_reader: u64 = row.split(',').nth(2).unwrap().parse().unwrap();
+        // Beside them a few of the C library's.
+        assert!((LINES..LINES + 16).contains(&to_reader), "{memory}: {run}");
+    }
 }

@@ -437,7 +437,7 @@ static void access_filtered(struct thread *t, u64 start, u64 bytes, int writes, 
         quiet = is_quiet(t, a, writes);
     if (!quiet)
         for (u64 a = first; a <= last; a += BLOCK)
-            held &= note_hands(t, a, writes);
+            held &= place_of(a) == NOT_SHARED && note_hands(t, a, writes);
     if (!quiet)
         trace_filtered(t, start, bytes, writes, site, held);
     for (u64 a = start; a <= last; a = (a | (BLOCK - 1)) + 1) {

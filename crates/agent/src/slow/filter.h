@@ -14,6 +14,9 @@
 // last, so it may evict another line than it would have. In caches with twice the filter's ways
 // that is rare: docs/internals/simulation.md has the figures.
 //
+// Memory that processes share is in the trace of each of them, by the process's own addresses. No
+// thread is granted a line of it, so none of its accesses is quiet.
+//
 // How often a line moves that threads contend for depends on how they are interleaved. A thread is
 // not granted a line that changes hands again and again.
 #ifndef TT_FILTER_H
@@ -106,10 +109,7 @@ static void trace_filtered(struct thread *t, u64 start, u64 bytes, int writes, u
         skipped = 0;
     }
     u32 what = (writes ? TRACE_WRITE : TRACE_READ) | (held ? TRACE_HELD : 0);
-    if (place_of(start) != NOT_SHARED)
-        trace_access(t, start, bytes, writes ? TRACE_WRITE : TRACE_READ, site);
-    else
-        f->turn = trace(t->id, what, start | skipped << TRACE_SKIPPED_SHIFT, bytes, site);
+    f->turn = trace(t->id, what, start | skipped << TRACE_SKIPPED_SHIFT, bytes, site);
 }
 
 // The thread asks for the line again.

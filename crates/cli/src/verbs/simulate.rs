@@ -298,14 +298,6 @@ fn notes(
         say(&format!("note: {note}"));
         notes.push(note);
     }
-    if end.shared_accesses > 0 {
-        let note = format!(
-            "{} accesses to memory that processes share are not simulated.",
-            types::numbers::grouped(end.shared_accesses)
-        );
-        say(&format!("note: {note}"));
-        notes.push(note);
-    }
     notes.extend(machines.iter().filter_map(|on| misfit(on, end)));
     if facts.iter().any(|facts| facts.instructions_per_access.is_none()) {
         notes.push(format!(

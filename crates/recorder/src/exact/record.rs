@@ -17,7 +17,7 @@ use crate::together;
 use crate::user_cache::NoCache;
 use crate::watch;
 use profile::schema::TOGETHER;
-use profile::{Note, Profile};
+use profile::{Counted, Note, Profile};
 use std::ffi::OsString;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -34,8 +34,6 @@ pub struct Recording {
     /// The profile of all processes that communicate, if any does with another; it belongs at
     /// [`TOGETHER`].
     pub together: Option<Profile>,
-    /// Of a recording with a trace, accesses to memory that processes share; no tee is given them.
-    pub shared_accesses: u64,
     /// How the program ended; its status is for the caller to pass on.
     pub ended: Ended,
     /// Something that does not concern the profile.
@@ -96,9 +94,8 @@ pub fn record(
             .warnings
             .retain(|note| !matches!(note, Note::OneThread | Note::NoCommunication));
     }
-    let shared_accesses = found.traced_shared.tally.accesses;
     let note = prepared.note;
-    Ok(Recording { profile, processes, together, shared_accesses, ended, note })
+    Ok(Recording { profile, processes, together, ended, note })
 }
 
 /// What is made before a program is started under the exact engine.
@@ -164,8 +161,8 @@ fn follow(
         let replaying = options
             .traces()
             .then(|| scope.spawn(move || reference::follow(memory, options, ended, following)));
-        let replaying_shared = options
-            .traces()
+        // In filtered traces each process has its accesses to shared memory among the others.
+        let replaying_shared = (options.counted == Counted::Reference)
             .then(|| scope.spawn(|| reference::follow_shared(session.memory(), options, &over)));
         let telling = progress
             .as_ref()

@@ -238,7 +238,6 @@ impl Trace {
         let (file, end) = self.writer.finish(|end| {
             end.filter_sets = wire::trace::SETS;
             end.filter_ways = self.filter_ways;
-            end.shared_accesses = recording.shared_accesses;
             end.command = profile.meta.command.clone();
             end.threads = profile.threads.iter().map(traced_thread).collect();
             end.sites = sites;
