@@ -39,7 +39,7 @@ enum OfProcess {
     /// It has made no access yet.
     None,
     Open(Box<Trace>),
-    /// It is not kept. The process made at least so many accesses.
+    /// It is not kept. At least that many accesses were made by the process.
     GivenUp(u64),
 }
 

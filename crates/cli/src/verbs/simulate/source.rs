@@ -30,7 +30,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// A trace in a file, or in a profile.
+    /// A trace in a file, or in a profile: of the traces of its processes, the largest.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         let file = if path.is_dir() { path.join(IN_PROFILE) } else { path.to_path_buf() };
         let name = format!("'{}'", file.display());
@@ -47,8 +47,13 @@ impl Source {
             return Self::of_text(&mut file, &name);
         }
         let reader = TraceReader::new(file, &name)?;
-        let note = path.is_dir().then(|| of_child(path, reader.end().accesses)).flatten();
-        Ok(Self { reader, note })
+        match path.is_dir().then(|| larger(path, reader.end().accesses)).flatten() {
+            Some(child) => Ok(Self {
+                note: Some(of_child(&child, &path.join(IN_PROFILE))),
+                ..Self::open(&child)?
+            }),
+            None => Ok(Self { reader, note: None }),
+        }
     }
 
     /// The text of another tool, which is read once and kept as a trace.
@@ -82,8 +87,9 @@ impl Source {
     }
 }
 
-/// That a child process of the one whose profile this is has a larger trace.
-fn of_child(profile: &Path, accesses: u64) -> Option<String> {
+/// The child process of the one whose profile this is that has the largest trace, if its trace has
+/// more than `accesses`.
+fn larger(profile: &Path, accesses: u64) -> Option<PathBuf> {
     let children = std::fs::read_dir(profile.join(PROCESSES_FOLDER)).ok()?;
     let trace = |child: PathBuf| {
         let file = BufReader::new(File::open(child.join(IN_PROFILE)).ok()?);
@@ -91,12 +97,16 @@ fn of_child(profile: &Path, accesses: u64) -> Option<String> {
         Some((end, child))
     };
     let traces = children.filter_map(|child| trace(child.ok()?.path()));
-    let (most, child) = traces.max().filter(|(most, _)| *most > accesses)?;
-    Some(format!(
-        "A child process has a larger trace, of {} accesses: 'threadtalk simulate {}' simulates it.",
-        types::numbers::grouped(most),
-        child.display()
-    ))
+    traces.max().filter(|(most, _)| *most > accesses).map(|(_, child)| child)
+}
+
+/// That the trace of a child process is simulated instead of the first one's.
+fn of_child(child: &Path, first: &Path) -> String {
+    format!(
+        "The child process with the largest trace is simulated, {}; for the program itself name {}.",
+        child.display(),
+        first.display()
+    )
 }
 
 /// Runs a program and keeps the accesses of the process that makes most, it or a child of its, in a
