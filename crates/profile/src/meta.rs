@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 use ts_rs::TS;
 use types::{CommKind, Sharing};
 
+/// Events that may be missing beside those told, for each of these, from which on that is told.
+const WORTH_TELLING: f64 = 0.1;
+
 /// How the counts were obtained.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, TS)]
 #[serde(rename_all = "lowercase")]
@@ -253,6 +256,13 @@ pub struct Windows {
     /// whose last writer may have been forgotten, scaled as events are; the upper end of the 95 %
     /// interval. None is missing among those that were counted while everything was recorded.
     pub missed: f64,
+}
+
+impl Windows {
+    /// The part of all events that may be missing, if that is worth telling.
+    pub fn most_missing(&self) -> Option<f64> {
+        (self.missed >= WORTH_TELLING).then(|| self.missed / (1.0 + self.missed))
+    }
 }
 
 /// A process beside the first one, number 0: one that it or one of its children started, or one

@@ -24,9 +24,6 @@ const WORTH_NAMING: f64 = 0.1;
 /// windows saw the rest.
 const MOSTLY_WHOLE: f64 = 0.5;
 
-/// Events that may be missing beside those seen, from which on that is said.
-const WORTH_TELLING: f64 = 0.1;
-
 /// What amounts rest on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
@@ -99,11 +96,11 @@ impl Reliability {
         let counted = windows.whole >= MOSTLY_WHOLE && evidence.hits >= evidence.needed;
         let enough = told && (surely || counted || evidence.enough());
         let mut text = vec![observed(windows)];
-        if windows.missed >= WORTH_TELLING {
+        if let Some(missing) = windows.most_missing() {
             text.push(format!(
                 "The last writers of some lines were forgotten between windows: at most {} of all transfers are \
                  missing. A larger --budget sees more.",
-                percent(windows.missed / (1.0 + windows.missed))
+                percent(missing)
             ));
         }
         Self {

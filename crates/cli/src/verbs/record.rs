@@ -26,8 +26,7 @@ use recorder::{RecorderError, Streams, Target};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use types::numbers::grouped;
-use types::numbers::percent;
+use types::numbers::{grouped, percent, short};
 use windows::Dial;
 
 /// Run a program and record which of its threads communicate
@@ -309,7 +308,11 @@ fn save_with(
 fn what_was_counted(profile: &Profile) -> String {
     let totals = &profile.meta.totals;
     let transfers = totals.raw.saturating_add(totals.waw);
-    let talk = || format!("{} (RAW + WAW)", several(transfers as usize, "cache-line transfer"));
+    let estimated = profile.meta.windows.as_ref().is_some_and(|windows| windows.windows > 0);
+    let talk = || match estimated {
+        true => format!("about {} cache-line transfers (RAW + WAW)", short(transfers as f64)),
+        false => format!("{} (RAW + WAW)", several(transfers as usize, "cache-line transfer")),
+    };
     match profile.meta.parameters.counted {
         Counted::Translate => "nothing counted".into(),
         Counted::Undirected => {
@@ -366,8 +369,16 @@ pub fn tell(profile: &Profile, path: &Path) {
     }
 }
 
-/// What the counts of windows are.
+/// What the counts of windows are, and how much may be missing.
 fn in_windows(windows: &Windows) -> String {
+    let missing = match windows.most_missing() {
+        Some(part) => format!("; at most {} of all are missing", percent(part)),
+        None => String::new(),
+    };
+    of_windows(windows) + &missing
+}
+
+fn of_windows(windows: &Windows) -> String {
     match windows.windows {
         0 if windows.observed >= 1.0 => ", all observed".into(),
         0 => format!(", {} of it observed", percent(windows.observed)),
