@@ -151,7 +151,10 @@ fn begin(session: Session, go: bool) {
             note(session, reason::NO_ROOM);
             return unmap();
         }
-        VERSION => handler::install().err(),
+        VERSION => {
+            decode_once();
+            handler::install().err()
+        }
         _ => {
             return session.segment.state.store(state::VERSION_MISMATCH, Release);
         }
@@ -162,6 +165,13 @@ fn begin(session: Session, go: bool) {
     session.segment.state.store(state::WATCHING, Release);
     WATCHING.store(1, Release);
     thread::begin();
+}
+
+/// Has the decoder build its tables. Whoever needs them first does so, and others spin meanwhile: a
+/// real-time thread for ever, if it keeps the first one from running.
+fn decode_once() {
+    const NOP: [u8; 1] = [0x90];
+    let _ = access::decode(&mut access::Describer::default(), 0, &NOP);
 }
 
 /// Limits of the address space, and of the data in it, below which the program gets all of it: what
