@@ -9,7 +9,7 @@ use crate::progress::Waiting;
 use crate::said::{say, several};
 use anyhow::{anyhow, bail};
 use profile::{Counted, Meta, Profile};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A process with the profile to look at.
 pub struct Shown {
@@ -107,6 +107,23 @@ pub fn load(path: &Path, number: Option<u32>) -> anyhow::Result<Shown> {
     profile.meta.processes = first.meta.processes;
     profile.meta.warnings.extend(first.meta.warnings);
     Ok(Shown { profile, number, why, together: false })
+}
+
+/// The folder of the process that [`load`] takes.
+///
+/// # Errors
+/// When a profile cannot be read, or it takes several processes together.
+pub fn folder(path: &Path, number: Option<u32>) -> anyhow::Result<PathBuf> {
+    let first = Meta::load(path)?;
+    if number.is_none() && first.together.is_some() {
+        bail!(
+            "all processes of '{}' are taken together, but each is simulated alone; {ANOTHER}",
+            path.display()
+        );
+    }
+    let number = number.or_else(|| leader(path, &first).map(|leader| leader.number)).unwrap_or(0);
+    let child = first.processes.iter().find(|row| row.number == number);
+    Ok(child.and_then(|row| row.profile.as_ref()).map_or(path.into(), |child| path.join(child)))
 }
 
 /// All processes of the profile at `path`, with number, name and, where they were recorded,

@@ -59,6 +59,18 @@ fn a_full_trace_says_why_it_ends() {
     assert!(end.cut.unwrap().starts_with("the limit of"));
 }
 
+#[test]
+fn traces_that_are_written_together_share_their_room() {
+    let room = Arc::new(Room::new(100_000));
+    let new = || TraceWriter::sharing(Cursor::new(Vec::new()), room.clone()).unwrap();
+    let mut writers = [new(), new()];
+    let all = accesses(400_000);
+    all.iter().for_each(|access| writers.iter_mut().for_each(|writer| writer.access(access)));
+    let ends = writers.map(|writer| writer.finish(|_| {}).unwrap().1);
+    let alone = read(&written(&all, 100_000)).unwrap().1.accesses;
+    assert!(ends.iter().all(|end| end.cut.is_some() && end.accesses < alone), "{ends:?}");
+}
+
 /// Takes so many bytes and then no more, but lets what was written be overwritten.
 struct Full(Cursor<Vec<u8>>, usize);
 

@@ -167,8 +167,9 @@ fn begin(session: Session, go: bool) {
     thread::begin();
 }
 
-/// Has the decoder build its tables. Whoever needs them first does so, and others spin meanwhile: a
-/// real-time thread for ever, if it keeps the first one from running.
+/// Makes the decoder build its tables now. It would build them in the first handler that decodes,
+/// and handlers of other threads would spin until that is done. A real-time thread would spin for
+/// ever if it kept the builder from running.
 fn decode_once() {
     const NOP: [u8; 1] = [0x90];
     let _ = access::decode(&mut access::Describer::default(), 0, &NOP);

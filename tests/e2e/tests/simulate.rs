@@ -458,6 +458,10 @@ fn each_process_has_its_trace_in_its_profile() {
     assert_eq!((simulated(&shell).1, simulated(&largest).1), (1, 5), "{shell}\n{largest}");
     assert_eq!(simulated(&all), simulated(&largest));
     assert!(all.contains(child.to_str().unwrap()) && !largest.contains("child process"), "{all}");
+    // What `place` plans is simulated for the process that it is for.
+    let place = threadtalk.verb("place").arg(&profile).args(["--on", MACHINE]);
+    let verified = place.args(["--verify", "simulate"]).run().expect_code(0).stdout_text();
+    assert_eq!(simulated(&verified).1, 5, "{verified}");
     // Nothing lies beside the profile.
     assert_eq!(std::fs::read_dir(profile.parent().unwrap()).unwrap().count(), 1);
 }

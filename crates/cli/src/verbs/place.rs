@@ -157,7 +157,7 @@ fn verify(args: &Args, machine: Topology, plan: Plan) -> anyhow::Result<String> 
         bail!("--verify simulates the accesses of one run; give one profile");
     };
     let name = args.on.as_ref().map_or("this machine".into(), |on| format!("'{on}'"));
-    simulate::verify(input, machine, &name, plan)
+    simulate::verify(&family::folder(input, args.process)?, machine, &name, plan)
 }
 
 /// The plan; of several applications, which thread is whose stands in it.

@@ -417,6 +417,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_windows_may_have_missed_is_told() {
+        let windows = |missed| Windows {
+            asked: "20%".into(),
+            windows: 20,
+            too_short: false,
+            observed: 0.25,
+            whole: 0.0,
+            warm_up_ns: 0,
+            missed,
+        };
+        let estimated = ", estimated from 20 windows and 25 % of the instructions";
+        assert_eq!(in_windows(&windows(0.05)), estimated);
+        assert_eq!(
+            in_windows(&windows(13.85)),
+            format!("{estimated}; at most 93 % of all are missing")
+        );
+    }
+
+    #[test]
     fn lengths_of_slices_have_units() {
         for (text, length) in [
             ("10ms", Ok(Duration::from_millis(10))),

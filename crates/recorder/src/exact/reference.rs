@@ -310,7 +310,7 @@ impl<'a> Ring<'a> {
         let thread = thread_and_what & ((1 << THREAD_BITS) - 1);
         let mut filtered = Filtered::default();
         let mut is = thread_and_what >> THREAD_BITS;
-        if let Some(skipped) = self.skipped.as_mut().filter(|_| self.shared.is_none()) {
+        if let Some(skipped) = &mut self.skipped {
             if is == what::SKIP {
                 *skipped.entry(thread).or_default() += bytes;
                 return self.advance();

@@ -49,6 +49,8 @@ pub struct Traces<'a> {
     processes: Vec<OfProcess>,
     /// Goes up with each access.
     time: u64,
+    /// Why the first trace that could not be begun has no file.
+    problem: Option<io::Error>,
 }
 
 /// A trace that is being written.
@@ -77,7 +79,7 @@ impl<'a> Traces<'a> {
         let room = Arc::new(Room::new(max_bytes));
         let mut writing = Writing { begin: Box::new(begin), room, filter_ways, compresses: true };
         let processes = vec![OfProcess::Open(Box::new(writing.begin(0)?))];
-        Ok(Self { writing, processes, time: 0 })
+        Ok(Self { writing, processes, time: 0, problem: None })
     }
 
     /// The same for traces that are not kept: faster, and larger.
@@ -122,8 +124,13 @@ impl<'a> Traces<'a> {
     /// Begins the trace of a process, which has none.
     fn begin(&mut self, process: u32) {
         self.make_room();
-        let begun = self.writing.begin(process);
-        *self.of(process) = begun.map_or(OfProcess::GivenUp(0), |t| OfProcess::Open(Box::new(t)));
+        *self.of(process) = match self.writing.begin(process) {
+            Ok(trace) => OfProcess::Open(Box::new(trace)),
+            Err(error) => {
+                self.problem.get_or_insert(error);
+                OfProcess::GivenUp(1)
+            }
+        };
     }
 
     /// With as many traces as there may be, gives one up: that of the process that has been quiet
@@ -139,6 +146,14 @@ impl<'a> Traces<'a> {
         let quiet = open.iter().filter(|trace| Some(trace.1) != largest).min();
         if let Some(&(_, accesses, number)) = quiet.filter(|_| open.len() >= MAX_OPEN) {
             self.processes[number] = OfProcess::GivenUp(accesses);
+        }
+    }
+
+    /// Why some processes have no trace; a sentence's part.
+    pub fn why_not_traced(&self) -> String {
+        match &self.problem {
+            Some(error) => format!("no file could be made for them ({error})"),
+            None => format!("only {MAX_OPEN} processes are traced at a time"),
         }
     }
 

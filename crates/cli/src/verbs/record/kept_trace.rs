@@ -61,7 +61,7 @@ impl KeptTraces {
 
     fn complete(self, recording: &Recording, path: &Path) -> anyhow::Result<()> {
         let Self { traces, folder, .. } = self;
-        let lost = traces.not_traced();
+        let (lost, why) = (traces.not_traced(), traces.why_not_traced());
         let mut kept = Vec::new();
         for (number, trace) in traces.into_traces() {
             kept.extend(keep_one(trace, number, folder.path(), recording, path)?);
@@ -69,7 +69,7 @@ impl KeptTraces {
         tell(&kept);
         if lost > 0 {
             say(&format!(
-                "note: {} accesses of child processes were not kept: there were too many processes",
+                "note: {} accesses of child processes were not kept: {why}",
                 grouped(lost)
             ));
         }

@@ -32,28 +32,33 @@ pub struct Source {
 impl Source {
     /// A trace in a file, or in a profile: of the traces of its processes, the largest.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
-        let file = if path.is_dir() { path.join(IN_PROFILE) } else { path.to_path_buf() };
+        if path.is_dir() {
+            let first = Self::of_profile(path)?;
+            return match larger(path, first.end().accesses) {
+                Some(child) => {
+                    let note = Some(of_child(&child, &path.join(IN_PROFILE)));
+                    Ok(Self { note, ..Self::of_profile(&child)? })
+                }
+                None => Ok(first),
+            };
+        }
+        let name = format!("'{}'", path.display());
+        let cannot = || format!("cannot read {name}");
+        let mut file = BufReader::new(File::open(path).with_context(cannot)?);
+        match is_trace(file.fill_buf().with_context(cannot)?) {
+            true => Ok(Self { reader: TraceReader::new(file, &name)?, note: None }),
+            false => Self::of_text(&mut file, &name),
+        }
+    }
+
+    /// The trace of the process whose profile this is.
+    pub fn of_profile(path: &Path) -> anyhow::Result<Self> {
+        let file = path.join(IN_PROFILE);
         let name = format!("'{}'", file.display());
-        let open = File::open(&file);
-        let missing = path.is_dir() && open.is_err();
-        let open = open.with_context(|| match missing {
-            true => format!("{name} has no trace; record one with 'threadtalk record --trace'"),
-            false => format!("cannot read {name}"),
+        let open = File::open(&file).with_context(|| {
+            format!("{name} has no trace; record one with 'threadtalk record --trace'")
         })?;
-        let mut file = BufReader::new(open);
-        if !path.is_dir()
-            && !is_trace(file.fill_buf().with_context(|| format!("cannot read {name}"))?)
-        {
-            return Self::of_text(&mut file, &name);
-        }
-        let reader = TraceReader::new(file, &name)?;
-        match path.is_dir().then(|| larger(path, reader.end().accesses)).flatten() {
-            Some(child) => Ok(Self {
-                note: Some(of_child(&child, &path.join(IN_PROFILE))),
-                ..Self::open(&child)?
-            }),
-            None => Ok(Self { reader, note: None }),
-        }
+        Ok(Self { reader: TraceReader::new(BufReader::new(open), &name)?, note: None })
     }
 
     /// The text of another tool, which is read once and kept as a trace.
@@ -149,8 +154,12 @@ fn largest(traces: Traces<'_>, recording: &mut Recording) -> anyhow::Result<Sour
     let traces: Vec<(u32, Trace)> = traces.into_traces().collect();
     let all = others + traces.iter().map(|(_, trace)| trace.accesses()).sum::<u64>();
     let processes = 1 + recording.processes.rows().len();
-    let most =
-        traces.into_iter().max_by_key(|(number, trace)| (trace.accesses(), u32::MAX - number));
+    let has_profile = |(number, _): &(u32, Trace)| {
+        let rows = recording.processes.rows();
+        *number == 0 || rows.iter().any(|row| row.number == *number && row.profile.is_some())
+    };
+    let most = (traces.into_iter().filter(has_profile))
+        .max_by_key(|(number, trace)| (trace.accesses(), u32::MAX - number));
     let (number, trace) = most.context("no process has been traced")?;
     if let Some(profile) = recording.processes.profile_of(number) {
         recording.profile = profile?;

@@ -18,10 +18,10 @@ const BESIDE: &[PolicyKind] = &[
 ];
 
 /// Simulates the threads of a plan, and policies, on `topology`; the table, for people. The trace
-/// is the one of the profile at `input`.
+/// is that of the process whose profile is at `input`.
 pub fn verify(input: &Path, topology: Topology, name: &str, plan: Plan) -> anyhow::Result<String> {
     let machine = Machine::new(&topology, name)?;
-    let mut source = Source::open(input)?;
+    let mut source = Source::of_profile(input)?;
     let wanted = Wanted::beside("this plan", plan, BESIDE);
     let machines = vec![OnMachine { topology, machine }];
     let results = results(&mut source, machines, &wanted, Options::default())?;
