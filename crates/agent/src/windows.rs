@@ -84,7 +84,7 @@ fn used() -> u32 {
 
 /// Whether there may be code without checks between windows.
 pub fn have_light() -> bool {
-    are_used() && matches!(used(), used::LIGHT | used::NATIVE)
+    are_used() && used() != used::NO
 }
 
 /// Whether threads may run natively there.

@@ -109,8 +109,8 @@ pub const TRANSLATION: f64 = 1.05;
 /// ([`MIN_MEASURED`]).
 pub const LOOK: u64 = 30 * MILLISECOND;
 
-/// How long after light time in which the program hardly did anything there is more: 3 % of the
-/// time at most.
+/// How long after light time in which the program hardly did anything there is more, and with a
+/// duty after any: 3 % of the time at most.
 pub const LOOK_REST: u64 = 1000 * MILLISECOND;
 
 /// Steps of a time in which everything is recorded again: a working set that fits no cache is first

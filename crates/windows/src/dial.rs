@@ -26,11 +26,12 @@
 //! even pay for the time between windows is exceeded; [`Scheduler::promise`] then says by how much
 //! at least.
 //!
-//! *Duty.* Windows take a fixed share of wall-clock time, from the start on.
+//! *Duty.* Windows take a fixed share of wall-clock time, from the start on. Light time, once a
+//! second, tells what the program takes alone.
 
 use crate::constants::{
-    AGAIN_STEP, FOR_HOOKS, FOR_LONG_GAPS, FOR_TRACKING, FOR_WHOLE, LOOK, MIN_DUTY, MIN_MEASURED,
-    OVERDRAFT, SHORT_RUN, USUAL_COST, WANTED_WINDOWS, WHOLE_STEP,
+    AGAIN_STEP, FOR_HOOKS, FOR_LONG_GAPS, FOR_TRACKING, FOR_WHOLE, LOOK, LOOK_REST, MIN_DUTY,
+    MIN_MEASURED, OVERDRAFT, SHORT_RUN, USUAL_COST, WANTED_WINDOWS, WHOLE_STEP,
 };
 use crate::cost::{Cost, tracking_since};
 use crate::whole::Whole;
@@ -134,6 +135,9 @@ pub struct Exceeded {
 /// Times a budget from which on it is told that it was exceeded.
 const TOLERANCE: f64 = 1.1;
 
+/// Duties above this one leave no time for anything but windows.
+const DUTY_WITH_LOOKS: f64 = 0.9;
+
 /// Lines that can be tracked for this part of the time are tracked always.
 const ALWAYS: f64 = 0.95;
 
@@ -175,6 +179,8 @@ pub struct Scheduler {
     state: State,
     planned: Option<Planned>,
     whole: Whole,
+    /// With a duty: when there is to be light time.
+    look: u64,
     last: u64,
     windows: usize,
     /// What had been spent when a short run would have ended.
@@ -202,6 +208,7 @@ impl Scheduler {
             state: State::Start,
             planned: None,
             whole: Whole::new(budget),
+            look: 0,
             last: 0,
             windows: 0,
             start: None,
@@ -261,6 +268,7 @@ impl Scheduler {
         let last = std::mem::replace(&mut self.last, now);
         if now < last {
             self.state = State::After { end: now };
+            self.look = self.look.min(now + LOOK_REST);
             return Err(Trouble::ClockWentBack);
         }
         Ok(match self.state {
@@ -325,12 +333,24 @@ impl Scheduler {
 
     /// Begins a period, or one that tells what the program takes alone.
     fn begin(&mut self, seen: &Observation) -> Step {
-        if !self.whole.looks(seen.now, &seen.spent) {
+        if !self.looks(seen) {
             return self.begin_period(seen);
         }
         (self.state, self.planned) = (State::Looking, None);
         let until = seen.now + LOOK;
         Step { light: until, period: true, ..wait(Phase::Off, until) }
+    }
+
+    /// Whether light time is to begin.
+    fn looks(&mut self, seen: &Observation) -> bool {
+        let Dial::Duty(duty) = self.dial else {
+            return self.whole.looks(seen.now, &seen.spent);
+        };
+        let looks = duty <= DUTY_WITH_LOOKS && seen.now >= self.look;
+        if looks {
+            self.look = seen.now + LOOK_REST;
+        }
+        looks
     }
 
     fn begin_period(&mut self, seen: &Observation) -> Step {

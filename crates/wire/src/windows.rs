@@ -83,13 +83,11 @@ pub mod native {
 pub mod used {
     /// Accesses are always observed.
     pub const NO: u32 = 0;
-    /// In windows only; tracked blocks always.
-    pub const TRACKING: u32 = 1;
-    /// The same, and there may be light code between windows.
-    pub const LIGHT: u32 = 2;
+    /// In windows only, and of tracked blocks between them; there may be light code, too.
+    pub const LIGHT: u32 = 1;
     /// The same, and threads may run natively between windows: what is allocated there is unknown
     /// anyway, so light code does not look either.
-    pub const NATIVE: u32 = 3;
+    pub const NATIVE: u32 = 2;
 }
 
 /// Number of the window that a recording begins with, if it begins with one: before it, nothing was

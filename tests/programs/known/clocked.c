@@ -1,7 +1,7 @@
 // Two threads on one cache line, on the CPUs that are asked for.
 //
 //   clocked share CPU CPU MILLISECONDS        each adds to a word of its own until the time is over
-//   clocked turns CPU CPU COUNT WORK          they hand over COUNT times, after WORK steps of arithmetic each
+//   clocked turns CPU CPU COUNT WORK          they hand over COUNT times, after WORK steps on memory of their own each
 //
 // A last word "first" lets them run before other programs, where that is allowed.
 // Prints how long that took, in seconds.
@@ -36,11 +36,15 @@ static void share(long self) {
 }
 
 static void take_turns(long self) {
-    volatile long sum = 0;
+    unsigned long private[1024] = {0}, next = 1;
     for (long turn = self; turn < count; turn += 2) {
         for (int spins = 0; atomic_load_explicit(&shared.turn, memory_order_acquire) != turn; spins++)
             if (cpus[0] == cpus[1] && spins > 100) sched_yield();
-        for (long step = 0; step < work; step++) sum += step;
+        for (long step = 0; step < work; step++) {
+            next = next * 6364136223846793005 + 1442695040888963407;
+            private[next >> 54] += next;
+        }
+        __asm__ volatile("" : : "r"(private) : "memory");
         atomic_store_explicit(&shared.turn, turn + 1, memory_order_release);
     }
 }

@@ -127,14 +127,12 @@ pub fn first_word(dial: Dial) -> u32 {
     word(FIRST_WINDOW, first_phase(dial), false)
 }
 
-/// How windows are used, one of [`used`]: a share of time leaves it open what the rest costs, and
-/// then all late events are wanted.
+/// How windows are used, one of [`used`].
 pub fn way(dial: Option<Dial>) -> u32 {
     match dial {
         None => used::NO,
-        Some(Dial::Duty(_)) => used::TRACKING,
         Some(dial) if is_native(dial) => used::NATIVE,
-        Some(Dial::Budget(_)) => used::LIGHT,
+        Some(_) => used::LIGHT,
     }
 }
 

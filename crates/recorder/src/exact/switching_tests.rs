@@ -58,7 +58,8 @@ fn each_period_has_one_window_whose_counting_part_has_two_halves() {
     assert_eq!(parts[0], Part { period: 0, phase: Phase::Off, checked: true });
     let last = parts[parts.len() - 1].period;
     assert!(last >= 9, "{last} periods of 40 ms");
-    for period in 1..last {
+    // The first one is light time.
+    for period in 2..last {
         let of = parts.iter().filter(|part| part.period == period);
         let mut phases: Vec<Phase> = of.map(|part| part.phase).collect();
         phases.retain(|phase| !matches!(phase, Phase::Off | Phase::Late));
@@ -89,11 +90,14 @@ fn programs_are_told_the_phase_and_the_number_of_the_window() {
     let mut window = FIRST_WINDOW;
     for _ in 0..40 {
         let now_ns = switching.until_ns();
+        let before = switching.code;
         let done = done(&switching, switching.last, now_ns);
         switching.turn(now_ns, done);
         switching.show().unwrap();
+        let anew = switching.anew || before == Code::Light;
         let (now, expected) = match switching.part().phase {
-            Phase::Off if switching.anew => (phase::OFF, window + 1),
+            Phase::Off if switching.code == Code::Light => (phase::LIGHT, window),
+            Phase::Off if anew => (phase::OFF, window + 1),
             Phase::Off => (phase::OFF, window),
             Phase::Late => (phase::LATE, window),
             Phase::WarmUp => (phase::WARM_UP, window + 1),
@@ -119,10 +123,12 @@ fn a_window_that_opens_empties_the_passing_maps_and_so_does_what_comes_before() 
     for _ in 0..20 {
         memory.file().write_all_at(&[7], PASSING_OFFSET + 12_345).unwrap();
         let now_ns = switching.until_ns();
+        let before = switching.code;
         let done = done(&switching, switching.last, now_ns);
         switching.turn(now_ns, done);
         switching.show().unwrap();
-        let opens = switching.anew || switching.part().phase == Phase::WarmUp;
+        let anew = switching.anew || before == Code::Light;
+        let opens = anew || switching.part().phase == Phase::WarmUp;
         assert_eq!(at(&switching), if opens { 0 } else { 7 });
     }
 }
