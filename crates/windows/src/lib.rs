@@ -39,5 +39,5 @@ pub use dial::{Dial, Exceeded, Observation, Phase, Promise, Scheduler, Step, Tro
 pub use estimate::{Counted, Estimate, Part, Unwritten, missed, unseen};
 pub use lengths::{Chooser, Lengths, RunQueue, Seen};
 pub use random::Random;
-pub use scale::{Clock, Scale, TooShort, factors, long_enough};
+pub use scale::{Clock, Scale, TooShort, factors, factors_of_seen, long_enough};
 pub use window::{BadWindow, ThreadWork, Window};

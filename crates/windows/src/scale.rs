@@ -209,6 +209,35 @@ pub fn factors(windows: &[Window]) -> Vec<f64> {
     of_window.into_iter().map(|of| factor(of).unwrap_or(0.0)).collect()
 }
 
+/// What one event stands for that was counted in `seen` work of a period, which includes that of
+/// the counting part: by the work of the window's stratum. `None`: nothing of the kind was counted.
+/// Strata in which too little was seen are taken to be like the others. 0: its counts do not count.
+pub fn factors_of_seen(windows: &[Window], seen: &[Option<f64>]) -> Vec<f64> {
+    let Divided { of_window, strata, .. } = Divided::of(windows, &faults(windows));
+    if strata.is_empty() {
+        return vec![0.0; windows.len()];
+    }
+    let mut seen_in = vec![0.0; strata.len()];
+    for (stratum, seen) in of_window.iter().zip(seen) {
+        if let (Some(stratum), Some(seen)) = (stratum, seen) {
+            seen_in[*stratum as usize] += seen;
+        }
+    }
+    let work = |tells: &dyn Fn(usize) -> bool| -> f64 {
+        strata.iter().enumerate().filter(|(at, _)| tells(*at)).map(|(_, of)| of.work).sum()
+    };
+    let all = work(&|_| true);
+    let share = seen_in.iter().sum::<f64>() / work(&|at| seen_in[at] > 0.0).max(1.0);
+    let enough =
+        |at: usize| seen_in[at] > 0.0 && seen_in[at] >= MIN_WORK_SHARE * share * strata[at].work;
+    let like_others = all / work(&enough).max(1.0);
+    let factor = |(of, seen): (&Option<u32>, &Option<f64>)| {
+        let at = of.filter(|at| seen.is_some() && enough(*at as usize))? as usize;
+        Some(like_others * strata[at].work / seen_in[at])
+    };
+    of_window.iter().zip(seen).map(|of| factor(of).unwrap_or(0.0)).collect()
+}
+
 /// Windows by strata.
 struct Divided {
     of_window: Vec<Option<u32>>,

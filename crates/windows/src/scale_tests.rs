@@ -132,3 +132,25 @@ fn windows_shorter_than_what_came_later_are_set_aside() {
     windows.pop();
     assert_eq!(faults(long_enough(windows)), 0, "too few would be left");
 }
+
+#[test]
+fn what_was_seen_of_a_period_stands_for_its_work() {
+    let mut work: Vec<&[(u64, u64)]> = vec![&[(1000, 10)]; 6];
+    // A window that saw nothing joins the next one.
+    work[2] = &[(1000, 0)];
+    let windows = windows(&work);
+    let mut seen = vec![Some(110.0); 6];
+    (seen[2], seen[3]) = (Some(100.0), Some(150.0));
+    let factor = 1000.0 / 110.0;
+    assert_eq!(factors_of_seen(&windows, &seen), [factor, factor, 8.0, 8.0, factor, factor]);
+    // Of a period that tells nothing, or hardly anything, the others tell.
+    for little in [None, Some(1.0)] {
+        let seen: Vec<_> = (0..6).map(|at| if at == 5 { little } else { Some(100.0) }).collect();
+        assert_eq!(factors_of_seen(&windows, &seen)[..5], [12.0; 5]);
+        assert_eq!(factors_of_seen(&windows, &seen)[5], 0.0);
+    }
+    assert_eq!(factors_of_seen(&windows, &[None; 6]), [0.0; 6]);
+    // Windows that counted no work.
+    let idle: [&[(u64, u64)]; 2] = [&[(1000, 0)]; 2];
+    assert_eq!(factors_of_seen(&self::windows(&idle), &[Some(0.0); 2]), [0.0; 2]);
+}

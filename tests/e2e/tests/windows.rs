@@ -140,6 +140,34 @@ fn lines_that_are_read_long_after_they_were_written_are_seen() {
     }
 }
 
+/// A loop over lines that another thread has written milliseconds ago asks about several of them at
+/// once. The middle one of three recordings tells how many there were.
+#[test]
+fn lines_that_loops_ask_about_together_are_seen() {
+    const LINES: f64 = 131_072.0;
+    const TURNS: f64 = 3000.0;
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let source = "tests/programs/known/handed.c";
+    let program = Target::new(Compiler::Gcc, source).flags(&["-O2", "-pthread"]).build().unwrap();
+    let profile = scratch.join("handed.tt");
+    for options in [&["--duty", "20%"][..], &["--duty", "20%", "--matrix"]] {
+        let ratio = || {
+            let words = [program.to_str().unwrap(), &LINES.to_string(), &TURNS.to_string()];
+            record(&threadtalk, &profile, options, &words).run().expect_code(0);
+            let matrix = matrix_of(&threadtalk, &profile);
+            // Each line is read and overwritten in each turn.
+            (matrix[1][2] + matrix[2][1]) / (2.0 * LINES * TURNS)
+        };
+        let near = 0.6..1.5;
+        let mut ratios = vec![ratio()];
+        if !near.contains(&ratios[0]) {
+            ratios.extend([ratio(), ratio()]);
+            ratios.sort_by(f64::total_cmp);
+        }
+        assert!(near.contains(&ratios[ratios.len() / 2]), "{options:?}: {ratios:?} of the truth");
+    }
+}
+
 /// Lines are read a fifth of a second after they were written. What a budget does not pay for is
 /// told: as much as is missing at least.
 #[test]

@@ -72,7 +72,7 @@ static inline unsigned gap_of(const struct thread *t, u64 address) {
 
 // The thread writes to the block, or is about to; class of the gap of an event of that.
 static inline unsigned note_write(const struct thread *t, u64 address) {
-    if (__builtin_expect(!is_tracked(address), 1) || !(t->observes || t->counts))
+    if (__builtin_expect(!is_tracked(address), 1))
         return GAP_UNKNOWN;
     unsigned gap = gap_of(t, address);
     struct tracked_note *note = note_at(address);

@@ -179,30 +179,42 @@ COLD int tt_enter_phase(struct thread *t, u32 phase) {
     return (int)t->observes;
 }
 
-// What passes at a place: where accesses are counted by page, no pair of blocks in two pages.
-static inline u8 passing(const u8 *at) { return tt_pages && is_first_in_line(at) ? (u8)~PAIRS : 0xff; }
+// What passes at the place of a block: all but tracked ones, and the pair of one with its upper
+// neighbour, for which heads of loops ask. Where accesses are counted by page, no pair of blocks in
+// two pages.
+static inline u8 passing(const u8 *at, u64 block) {
+    u64 below = block - 1, group = below >> GROUP_SHIFT;
+    int is_above = (below & (TRACKED_OF - 1)) == tracked_in(group);
+    return is_above || (tt_pages && is_first_in_line(at)) ? (u8)~PAIRS : 0xff;
+}
 
 // Lets the blocks of one page of memory pass, so that its first access is seen here: the place is
 // that of this address.
 static void fill_line(u8 *at, u64 address) {
     u8 *first = (u8 *)((u64)at & ~(LINE - 1));
+    u64 block = address >> tt_block_shift & ~(LINE - 1);
     for (u64 k = 0; k < LINE; k++)
         if (k % TRACKED_OF != tracked_in(tracked_group(address)))
-            __atomic_store_n(first + k, passing(first + k), __ATOMIC_RELAXED);
+            __atomic_store_n(first + k, passing(first + k, block + k), __ATOMIC_RELAXED);
 }
 
 // Fills a page of the passing map, which has the place of this address, with grants of all blocks
 // but tracked ones.
 static void fill_page(u64 *page, u64 address) {
     u64 words = 1ull << (MAP_PAGE_SHIFT - 3), count = words, *at = page;
-    u64 group = tracked_group(address) & ~((1ull << MAP_PAGE_SHIFT >> GROUP_SHIFT) - 1);
+    u64 first = address >> tt_block_shift & ~((1ull << MAP_PAGE_SHIFT) - 1);
     __asm__ volatile("rep stosq" : "+D"(at), "+c"(count) : "a"(~0ull) : "memory");
-    for (u64 k = 0; k < 1u << MAP_PAGE_SHIFT >> GROUP_SHIFT; k++)
-        __atomic_store_n((u8 *)page + (k << GROUP_SHIFT) + tracked_in(group + k), NOTHING, __ATOMIC_RELAXED);
+    __atomic_store_n((u8 *)page, passing((u8 *)page, first), __ATOMIC_RELAXED);
+    for (u64 k = 0; k < 1u << MAP_PAGE_SHIFT; k += TRACKED_OF) {
+        u64 tracked = k + tracked_in((first + k) >> GROUP_SHIFT), above = tracked + 1;
+        __atomic_store_n((u8 *)page + tracked, NOTHING, __ATOMIC_RELAXED);
+        if (above < 1u << MAP_PAGE_SHIFT)
+            __atomic_store_n((u8 *)page + above, passing((u8 *)page + above, first + above),
+                             __ATOMIC_RELAXED);
+    }
 }
 
-// Lets all checks pass that look at the place of this address, or one near it. A pair with a
-// tracked block passes if that is the lower one: accesses of two blocks are rare.
+// Lets all checks pass that look at the place of this address, or one near it.
 COLD void tt_pass_at(const struct thread *t, u64 address) {
     u8 *at = grant_in(t->passing, address);
     u64 *page = (u64 *)((u64)at & ~((1ull << MAP_PAGE_SHIFT) - 1));
@@ -210,7 +222,7 @@ COLD void tt_pass_at(const struct thread *t, u64 address) {
     if (granted == 0xff)
         return;
     if (granted || is_tracked(address))
-        __atomic_store_n(at, passing(at), __ATOMIC_RELAXED);
+        __atomic_store_n(at, passing(at, address >> tt_block_shift), __ATOMIC_RELAXED);
     else if (tt_pages)
         fill_line(at, address);
     else

@@ -6,12 +6,14 @@
 //! `tables` asks for this.
 
 mod late;
+mod scaling;
 
 use self::late::{Late, Periods, together};
+use self::scaling::Scaling;
 use crate::counts::{self, Counts};
 use crate::switching::{Part, Switched};
 use crate::timeline::{Sample, Timeline};
-use profile::{CommRow, EventRow, Sampled};
+use profile::CommRow;
 use statistics::poisson;
 use std::collections::BTreeMap;
 use types::{CommKind, Evidence, Sharing, ThreadId};
@@ -110,13 +112,11 @@ pub fn estimate(
     counts::sum_comm(&mut counts.comm);
     counts::sum_comm(&mut counts.late);
     counts.late.retain(|row| late.weight(row) > 0.0);
-    let known = estimates(counts, (late_blocks, &late), &groups, scale.as_ref().ok());
-    late.add(counts);
-    let before = sums(&counts.comm);
-    let unseen = factors.unseen(scale.as_ref().ok(), &known, &counts.comm);
-    scale_rows(&mut counts.comm, &factors, &known);
-    bound_unseen(&mut counts.comm, &groups, unseen);
-    scale_events(&mut counts.events, &before, &sums(&counts.comm));
+    let known = estimates(counts, (late_blocks, &late), (&groups, &factors), scale.as_ref().ok());
+    let scaling = Scaling::new(counts, &factors, &late, known);
+    let unseen = factors.unseen(scale.as_ref().ok(), &scaling);
+    scaling.scale(counts);
+    scaling::bound_unseen(&mut counts.comm, &groups, unseen);
     let missed = missed(switched, &groups, scale.as_ref().ok());
     timeline.group(&groups.firsts);
     samples.iter_mut().for_each(|sample| sample.slice = groups.of(sample.slice));
@@ -275,30 +275,26 @@ impl Factors {
         Self { of_group, observed: share(exact + sampled), whole: share(exact), rest }
     }
 
+    /// What an event of a row stands for; `None` where everything was recorded.
+    fn of(&self, row: &CommRow) -> Option<f64> {
+        Some(self.of_group[row.slice as usize]).filter(|factor| *factor != 1.0)
+    }
+
     /// With a scale, clusters are known. With fewer windows, what a cell had in them is one, and
     /// without any, so is what it had before.
-    fn unseen(
-        &self,
-        scale: Option<&Scale>,
-        known: &BTreeMap<Cell, Estimate>,
-        rows: &[CommRow],
-    ) -> Unseen {
+    fn unseen(&self, scale: Option<&Scale>, scaling: &Scaling<'_>) -> Unseen {
         if self.whole >= 1.0 {
             return Unseen::Events(0);
         }
         if let Some(scale) = scale {
-            let clusters = known.values().map(|known| known.cluster);
+            let clusters = scaling.known.values().map(|known| known.cluster);
             let mut clusters: Vec<f64> = clusters.filter(|cluster| *cluster > 0.0).collect();
             return Unseen::Events(unseen(scale, &mut clusters));
         }
         if self.observed <= self.whole {
             return Unseen::Each(poisson(1).1 * self.rest);
         }
-        let mut clusters: BTreeMap<Cell, f64> = BTreeMap::new();
-        for row in rows.iter().filter(|row| self.of_group[row.slice as usize] != 1.0) {
-            *clusters.entry(cell_of(row)).or_default() += row.count as f64 * self.rest;
-        }
-        let mut clusters: Vec<f64> = clusters.into_values().collect();
+        let mut clusters: Vec<f64> = scaling.rough.values().copied().collect();
         let cluster = statistics::median(&mut clusters).unwrap_or(0.0).max(self.rest);
         Unseen::Events((poisson(0).1 * cluster).ceil() as u64)
     }
@@ -308,12 +304,13 @@ impl Factors {
 fn estimates(
     counts: &Counts,
     (late_blocks, late): (u64, &Late),
-    groups: &Groups,
+    (groups, factors): (&Groups, &Factors),
     scale: Option<&Scale>,
 ) -> BTreeMap<Cell, Estimate> {
     let Some(scale) = scale else { return BTreeMap::new() };
     let together = together(&counts.late, late_blocks);
-    let lines = |row: &CommRow| windows::Part::Lines { of: late.weight(row), together };
+    let in_window = |row: &CommRow| late.weight(row) / factors.of_group[row.slice as usize];
+    let lines = |row: &CommRow| windows::Part::Lines { of: in_window(row), together };
     let rows = counts.comm.iter().map(|row| (row, windows::Part::Whole));
     let rows = rows.chain(counts.late.iter().map(|row| (row, lines(row))));
     let mut counted: BTreeMap<Cell, (Vec<Counted>, u64)> = BTreeMap::new();
@@ -328,110 +325,6 @@ fn estimates(
     }
     let estimate = |(cells, exact): (Vec<Counted>, u64)| scale.estimate(cells, exact);
     counted.into_iter().map(|(cell, counted)| (cell, estimate(counted))).collect()
-}
-
-fn sums(rows: &[CommRow]) -> BTreeMap<Cell, u64> {
-    let mut sums = BTreeMap::new();
-    for row in rows {
-        *sums.entry(cell_of(row)).or_insert(0) += row.count;
-    }
-    sums
-}
-
-/// Scales rows such that each cell has what is estimated for it. What rounding leaves over goes to
-/// its next row.
-fn scale_rows(rows: &mut Vec<CommRow>, factors: &Factors, known: &BTreeMap<Cell, Estimate>) {
-    let mut rough: BTreeMap<Cell, f64> = BTreeMap::new();
-    let mut exact: BTreeMap<Cell, u64> = BTreeMap::new();
-    for row in rows.iter() {
-        let factor = factors.of_group[row.slice as usize];
-        if factor == 1.0 {
-            *exact.entry(cell_of(row)).or_default() += row.count;
-        } else {
-            *rough.entry(cell_of(row)).or_default() += row.count as f64 * factor;
-        }
-    }
-    let mut left: BTreeMap<Cell, f64> = BTreeMap::new();
-    for row in rows.iter_mut() {
-        let cell = cell_of(row);
-        let factor = factors.of_group[row.slice as usize];
-        let estimate = known.get(&cell);
-        if factor == 1.0 {
-            row.sampled = Some(Sampled { hits: row.count, low: row.count, high: row.count });
-            continue;
-        }
-        // The paces of its threads.
-        let pace = match (estimate, rough.get(&cell)) {
-            (Some(estimate), Some(&rough)) if rough > 0.0 => {
-                let exact = exact.get(&cell).copied().unwrap_or(0);
-                estimate.events.saturating_sub(exact) as f64 / rough
-            }
-            _ => 1.0,
-        };
-        let left = left.entry(cell).or_default();
-        let wanted = row.count as f64 * factor * pace + *left;
-        let count = wanted.round().max(0.0);
-        *left = wanted - count;
-        let cluster = estimate.map_or(count, |estimate| estimate.cluster).max(1.0);
-        row.count = count as u64;
-        row.sampled = Some(interval(row.count, cluster));
-    }
-    rows.retain(|row| row.count > 0);
-}
-
-/// Tells of cells that windows saw nothing of how much that may be: in the last of their rows.
-fn bound_unseen(rows: &mut [CommRow], groups: &Groups, unseen: Unseen) {
-    let is_whole = |row: &CommRow| groups.whole[row.slice as usize];
-    let mut cells: BTreeMap<Cell, (Option<usize>, u64)> = BTreeMap::new();
-    for (index, row) in rows.iter().enumerate() {
-        let (last, sum) = cells.entry(cell_of(row)).or_insert((Some(index), 0));
-        *last = last.filter(|_| is_whole(row)).map(|last| last.max(index));
-        *sum += row.count;
-    }
-    for (last, sum) in cells.into_values() {
-        let more = match unseen {
-            Unseen::Events(events) => events,
-            Unseen::Each(each) => (sum as f64 * each).ceil() as u64,
-        };
-        let known = last.and_then(|last| rows[last].sampled.as_mut());
-        known.into_iter().for_each(|known| known.high += more);
-    }
-}
-
-/// How well a count is known whose events come in clusters of that size.
-fn interval(count: u64, cluster: f64) -> Sampled {
-    let hits = ((count as f64 / cluster).round() as u64).clamp(1, count.max(1));
-    let (low, high) = poisson(hits);
-    let of = |clusters: f64| count as f64 * clusters / hits as f64;
-    Sampled {
-        hits,
-        low: (of(low).floor() as u64).min(count),
-        high: (of(high).ceil() as u64).max(count),
-    }
-}
-
-/// Scales events by cache line and code as the cells that they belong to.
-fn scale_events(
-    rows: &mut Vec<EventRow>,
-    before: &BTreeMap<Cell, u64>,
-    after: &BTreeMap<Cell, u64>,
-) {
-    let mut left: BTreeMap<Cell, f64> = BTreeMap::new();
-    for row in rows.iter_mut() {
-        let cell = (row.from, row.to, row.kind, row.sharing);
-        let factor = match before.get(&cell) {
-            Some(&before) if before > 0 => {
-                after.get(&cell).copied().unwrap_or(0) as f64 / before as f64
-            }
-            _ => 1.0,
-        };
-        let left = left.entry(cell).or_default();
-        let wanted = row.count as f64 * factor + *left;
-        let count = wanted.round().max(0.0);
-        *left = wanted - count;
-        row.count = count as u64;
-    }
-    rows.retain(|row| row.count > 0);
 }
 
 #[cfg(test)]

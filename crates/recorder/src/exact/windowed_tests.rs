@@ -2,6 +2,7 @@
 //! 40 on and a counting part from 50 to 60. Threads execute an instruction each nanosecond.
 
 use super::*;
+use profile::{EventRow, Sampled};
 use std::time::Duration;
 
 const PERIOD: u64 = 100;
@@ -46,7 +47,7 @@ fn run(whole: u32, periods: u32) -> Run {
     Run { parts, timeline, samples, end_ns }
 }
 
-fn row(slice: u32, to: u32, count: u64) -> CommRow {
+pub(super) fn row(slice: u32, to: u32, count: u64) -> CommRow {
     let row = CommRow::whole(ThreadId(0), ThreadId(to), CommKind::Raw, count);
     CommRow { slice, ..row }
 }
@@ -145,6 +146,29 @@ fn late_events_of_a_line_are_its_own_and_those_of_lines_that_are_not_known() {
     let ratio = rest.count as f64 / own.count as f64;
     assert!((TRACKED_OF as f64 - 1.0 - ratio).abs() < 0.5, "{ratio}");
     assert_eq!((own.hits, rest.hits), (1199, 1));
+}
+
+/// Windows in which the program hardly gets on count next to nothing of what stretches do.
+#[test]
+fn late_events_of_stretches_count_where_windows_see_little() {
+    let mut run = run(0, 40);
+    let counting = |slice: u32| matches!(slice % SLICES.len() as u32, 3 | 4);
+    for sample in run.samples.iter_mut().filter(|sample| counting(sample.slice)) {
+        sample.executed[0] = 0;
+    }
+    // An instruction, so that each window has counted something.
+    run.samples.iter_mut().filter(|s| s.slice % 6 == 3).for_each(|s| s.executed[0] = 1);
+    run.samples.iter_mut().filter(|s| s.slice % 6 == 1).for_each(|s| s.executed[0] = 2000);
+    let of = |period: u32| row(period * SLICES.len() as u32 + 1, 1, 1);
+    let events = vec![EventRow { hits: 40, ..event(0x1000, 1, 40) }];
+    let late = (0..40).map(of).collect();
+    let mut counts = Counts { late, late_events: events, ..Counts::default() };
+    estimate_counts(&mut run, &mut counts, 40);
+    let total: u64 = counts.comm.iter().map(|row| row.count).sum();
+    // Work of 4142, of which 4002 was seen.
+    let wanted = 40.0 * TRACKED_OF as f64 * 4142.0 / 4002.0;
+    assert!((0.99..1.01).contains(&(total as f64 / wanted)), "{total} instead of {wanted}");
+    assert_eq!(counts.events.iter().map(|row| row.count).sum::<u64>(), total);
 }
 
 /// Tracked blocks were forgotten right before each window, and no stretch came after that.
@@ -268,16 +292,6 @@ fn a_program_that_was_recorded_whole_has_its_counts() {
     assert_eq!(counts.events[0].count, 12);
     let whole = Windowed { observed: 1.0, whole: 1.0, ..Windowed::default() };
     assert_eq!(windowed, whole);
-}
-
-#[test]
-fn what_rounding_leaves_over_is_not_lost() {
-    let groups = Groups::new(&run(0, 40).parts);
-    let mut rows: Vec<CommRow> = (0..40).map(|group| row(group, 1, 1)).collect();
-    let of_group = vec![0.3; groups.firsts.len()];
-    let factors = Factors { of_group, observed: 0.1, whole: 0.0, rest: 10.0 };
-    scale_rows(&mut rows, &factors, &BTreeMap::new());
-    assert_eq!(rows.iter().map(|row| row.count).sum::<u64>(), 12);
 }
 
 /// Cells whose events come in fives at random moments of the run, of which few lie in windows.

@@ -4,13 +4,12 @@
 //! Neighbours: `windowed` adds these estimates to the others, `stretches` says when late events
 //! count.
 
-use super::{Cell, Groups, cell_of};
-use crate::counts::{self, Counts};
+use super::Groups;
 use crate::switching::Part;
 use crate::timeline::Sample;
 use profile::{CommRow, EventRow};
 use std::collections::BTreeMap;
-use types::{CommKind, Evidence};
+use types::CommKind;
 use windows::{Phase, Window};
 use wire::windows::TRACKED_OF;
 
@@ -58,70 +57,39 @@ impl Periods<'_> {
 
 /// What late events stand for, which are counted in windows and in stretches before them.
 pub(super) struct Late {
-    /// Of all blocks in the counting part of the group's window, for one late event.
+    /// Of all blocks in the whole run, for one late event of the group.
     of_group: Vec<f64>,
 }
 
 impl Late {
-    /// An event stands for those of its group of blocks, in as much work as the window counted.
-    /// Where tracked blocks had been forgotten right before the window, and no stretch came after
-    /// that, nothing could be late: such groups are like the others.
+    /// An event stands for those of its group of blocks, in as much work as its stratum of periods
+    /// did for each unit that the window and stretches counted. Where tracked blocks had been
+    /// forgotten right before the window, and no stretch came after that, nothing could be late:
+    /// such groups are like the others.
     pub(super) fn of(periods: &Periods<'_>) -> Self {
         let before = periods.stretches();
-        let tells = |group: usize| {
-            periods.is_usable(group) && (before[group] > 0.0 || periods.is_tracked(group))
+        let seen = |group: usize| {
+            let tells =
+                periods.is_usable(group) && (before[group] > 0.0 || periods.is_tracked(group));
+            tells.then(|| before[group] + periods.work(group).1)
         };
-        let in_all = |is_in: &dyn Fn(usize) -> bool| -> f64 {
-            (0..before.len()).filter(|g| is_in(*g)).map(|g| periods.work(g).0).sum()
-        };
-        let all = in_all(&|group| periods.is_usable(group)) / in_all(&tells).max(1.0);
-        let weight = |group: usize| match tells(group) {
-            true => {
-                let counted = periods.work(group).1;
-                TRACKED_OF as f64 * all * counted / (counted + before[group]).max(1.0)
-            }
-            false => 0.0,
-        };
-        Self { of_group: (0..before.len()).map(weight).collect() }
+        let seen: Vec<Option<f64>> = (0..before.len()).map(seen).collect();
+        let factors = windows::factors_of_seen(periods.windows, &seen);
+        Self { of_group: factors.into_iter().map(|of| TRACKED_OF as f64 * of).collect() }
     }
 
     /// What an event of a row stands for, whose slice is a group.
     pub(super) fn weight(&self, row: &CommRow) -> f64 {
         self.of_group[row.slice as usize]
     }
-
-    /// Adds late events to the others. What rounding leaves over goes to a cell's next row.
-    pub(super) fn add(&self, counts: &mut Counts) {
-        let mut late = std::mem::take(&mut counts.late);
-        let all: f64 = late.iter().map(|row| row.count as f64 * self.weight(row)).sum();
-        // A cell that has any is not lost.
-        let mut left: BTreeMap<Cell, f64> = BTreeMap::new();
-        for row in &mut late {
-            let left = left.entry(cell_of(row)).or_insert(0.5);
-            let wanted = row.count as f64 * self.weight(row) + *left;
-            row.count = wanted.round() as u64;
-            *left = wanted - row.count as f64;
-        }
-        late.retain(|row| row.count > 0);
-        counts.comm.append(&mut late);
-        counts::sum_comm(&mut counts.comm);
-        // Those of lines and code have no slice: each is taken for the mean one.
-        let events = std::mem::take(&mut counts.late_events);
-        let seen: u64 = events.iter().map(|row| row.count).sum();
-        let mean = all / seen.max(1) as f64;
-        counts.events.extend(events.into_iter().flat_map(|row| of_all_lines(row, mean)));
-        counts::sum_events(&mut counts.events);
-    }
 }
 
-/// What late events of a line stand for, `weight` each: those of the line itself, and those of the
+/// What the scaled late events of a line stand for: those of the line itself, and those of the
 /// other lines of its group, which are not known. One of them is the evidence for these.
-fn of_all_lines(row: EventRow, weight: f64) -> impl Iterator<Item = EventRow> {
-    let all = ((row.count as f64 * weight).round() as u64).max(1);
-    let row = EventRow { count: all, evidence: Evidence::Window, ..row };
-    let is_split = row.line != 0 && row.hits > 1 && all > TRACKED_OF;
-    let own = if is_split { all / TRACKED_OF } else { 0 };
-    let rest = EventRow { line: 0, count: all - own, from_bytes: 0, to_bytes: 0, ..row };
+pub(super) fn of_all_lines(row: EventRow) -> impl Iterator<Item = EventRow> {
+    let is_split = row.line != 0 && row.hits > 1 && row.count > TRACKED_OF;
+    let own = if is_split { row.count / TRACKED_OF } else { 0 };
+    let rest = EventRow { line: 0, count: row.count - own, from_bytes: 0, to_bytes: 0, ..row };
     let rest = if is_split { EventRow { hits: 1, ..rest } } else { rest };
     let own = EventRow { count: own, hits: row.hits.saturating_sub(1), ..row };
     [own, rest].into_iter().filter(|row| row.count > 0)
