@@ -87,6 +87,11 @@ pub fn have_light() -> bool {
     are_used() && used() != used::NO
 }
 
+/// Whether recording is to cost no more than a budget.
+pub fn have_budget() -> bool {
+    are_used() && matches!(used(), used::LIGHT | used::NATIVE)
+}
+
 /// Whether threads may run natively there.
 pub fn may_be_native() -> bool {
     used() == used::NATIVE

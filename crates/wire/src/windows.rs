@@ -83,11 +83,14 @@ pub mod native {
 pub mod used {
     /// Accesses are always observed.
     pub const NO: u32 = 0;
-    /// In windows only, and of tracked blocks between them; there may be light code, too.
-    pub const LIGHT: u32 = 1;
+    /// In windows, which take a share of time, and of tracked blocks between them; there may be
+    /// light code, too.
+    pub const SHARE: u32 = 1;
+    /// The same within a budget.
+    pub const LIGHT: u32 = 2;
     /// The same, and threads may run natively between windows: what is allocated there is unknown
     /// anyway, so light code does not look either.
-    pub const NATIVE: u32 = 2;
+    pub const NATIVE: u32 = 3;
 }
 
 /// Number of the window that a recording begins with, if it begins with one: before it, nothing was

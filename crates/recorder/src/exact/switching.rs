@@ -131,8 +131,9 @@ pub fn first_word(dial: Dial) -> u32 {
 pub fn way(dial: Option<Dial>) -> u32 {
     match dial {
         None => used::NO,
+        Some(Dial::Duty(_)) => used::SHARE,
         Some(dial) if is_native(dial) => used::NATIVE,
-        Some(_) => used::LIGHT,
+        Some(Dial::Budget(_)) => used::LIGHT,
     }
 }
 

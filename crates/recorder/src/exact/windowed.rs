@@ -142,11 +142,10 @@ pub fn estimate(
 /// Most transfers that windows missed, for each that they saw. Those of all processes are taken
 /// together.
 fn missed(switched: &Switched, groups: &Groups, scale: Option<&Scale>) -> f64 {
-    let periods: Vec<u32> =
-        groups.firsts.iter().map(|first| switched.parts[*first as usize].period).collect();
+    let period_of = |first: &u32| switched.parts[*first as usize].period;
+    let last_group: BTreeMap<u32, usize> = groups.firsts.iter().map(period_of).zip(0..).collect();
     let window = |(period, seen): &(u32, Unwritten)| {
-        let group = periods.iter().rposition(|of| of == period)?;
-        Some(Unwritten { window: group, ..*seen })
+        Some(Unwritten { window: *last_group.get(period)?, ..*seen })
     };
     let seen: Vec<Unwritten> = switched.unwritten.iter().filter_map(window).collect();
     windows::missed(scale, &seen, TRACKED_OF)
