@@ -139,9 +139,9 @@ pub const TRIAL_REST: u64 = 4000 * MILLISECOND;
 /// See [`TRIAL_REST`].
 pub const TRIAL_BACKOFF: u64 = 4;
 
-/// After how long light time comes again while everything is recorded, at first and at most; each
-/// time it takes twice as long. A virtual machine that starts is seen through in time, and later
-/// light time is a thousandth of the run.
+/// After how long light time comes first with a duty, and after how long it comes again while
+/// everything is recorded, at first and at most; each time that takes twice as long. A virtual
+/// machine that starts is seen through in time, and later light time is a thousandth of the run.
 pub const FIRST_LOOK: u64 = 400 * MILLISECOND;
 /// See [`FIRST_LOOK`].
 pub const LONGEST_UNSEEN: u64 = 30_000 * MILLISECOND;

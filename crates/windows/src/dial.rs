@@ -27,11 +27,11 @@
 //! at least.
 //!
 //! *Duty.* Windows take a fixed share of wall-clock time, from the start on. Light time, once a
-//! second, tells what the program takes alone.
+//! second, tells what the program takes alone; a run shorter than [`FIRST_LOOK`] has none.
 
 use crate::constants::{
-    AGAIN_STEP, FOR_HOOKS, FOR_LONG_GAPS, FOR_TRACKING, FOR_WHOLE, LOOK, LOOK_REST, MIN_DUTY,
-    MIN_MEASURED, OVERDRAFT, SHORT_RUN, USUAL_COST, WANTED_WINDOWS, WHOLE_STEP,
+    AGAIN_STEP, FIRST_LOOK, FOR_HOOKS, FOR_LONG_GAPS, FOR_TRACKING, FOR_WHOLE, LOOK, LOOK_REST,
+    MIN_DUTY, MIN_MEASURED, OVERDRAFT, SHORT_RUN, USUAL_COST, WANTED_WINDOWS, WHOLE_STEP,
 };
 use crate::cost::{Cost, tracking_since};
 use crate::whole::Whole;
@@ -179,8 +179,8 @@ pub struct Scheduler {
     state: State,
     planned: Option<Planned>,
     whole: Whole,
-    /// With a duty: when there is to be light time.
-    look: u64,
+    /// With a duty: when there is to be light time, once the run has begun.
+    look: Option<u64>,
     last: u64,
     windows: usize,
     /// What had been spent when a short run would have ended.
@@ -208,7 +208,7 @@ impl Scheduler {
             state: State::Start,
             planned: None,
             whole: Whole::new(budget),
-            look: 0,
+            look: None,
             last: 0,
             windows: 0,
             start: None,
@@ -268,7 +268,7 @@ impl Scheduler {
         let last = std::mem::replace(&mut self.last, now);
         if now < last {
             self.state = State::After { end: now };
-            self.look = self.look.min(now + LOOK_REST);
+            self.look = self.look.map(|look| look.min(now + LOOK_REST));
             return Err(Trouble::ClockWentBack);
         }
         Ok(match self.state {
@@ -346,9 +346,10 @@ impl Scheduler {
         let Dial::Duty(duty) = self.dial else {
             return self.whole.looks(seen.now, &seen.spent);
         };
-        let looks = duty <= DUTY_WITH_LOOKS && seen.now >= self.look;
+        let look = self.look.get_or_insert(seen.now + FIRST_LOOK);
+        let looks = duty <= DUTY_WITH_LOOKS && seen.now >= *look;
         if looks {
-            self.look = seen.now + LOOK_REST;
+            *look = seen.now + LOOK_REST;
         }
         looks
     }

@@ -212,7 +212,7 @@ fn with_a_duty_light_time_comes_once_a_second() {
         looks
     };
     let seen = looks(0.2);
-    assert!(seen.len() == 5 && seen[0].0 == 0, "{seen:?}");
+    assert!(seen.len() == 5 && (400..600).contains(&seen[0].0), "{seen:?}");
     assert!(seen.iter().all(|(_, length)| *length == 30), "{seen:?}");
     assert!(seen.windows(2).all(|two| (1000..1200).contains(&(two[1].0 - two[0].0))), "{seen:?}");
     assert_eq!(looks(0.95), []);
@@ -231,11 +231,8 @@ fn a_clock_that_goes_back_drops_the_window_and_goes_on() {
     let mut scheduler = Scheduler::new(Dial::Duty(0.5), Assumed::default(), 1).unwrap();
     let lengths = Lengths { warm_up: 10, counting: 10 };
     let mut at = |now| scheduler.next(&Observation { now, ..see(lengths) });
-    let look = at(1000).unwrap();
-    let start = look.until;
-    let first = at(start).unwrap();
-    assert!(first.period && first.phase == Phase::Off);
-    assert!((start..=start + 20).contains(&first.until));
+    let first = at(1000).unwrap();
+    assert!(first.period && first.phase == Phase::Off && (1000..=1020).contains(&first.until));
     assert_eq!(at(first.until).unwrap().phase, Phase::WarmUp);
     assert_eq!(at(500), Err(Trouble::ClockWentBack));
     let again = at(500).unwrap();
@@ -247,16 +244,15 @@ fn a_caller_that_is_late_gets_a_whole_window_or_a_new_period() {
     let lengths = Lengths { warm_up: 10, counting: 10 };
     let see = |now| Observation { now, ..see(lengths) };
     let mut scheduler = Scheduler::new(Dial::Duty(0.1), Assumed::default(), 1).unwrap();
-    let look = scheduler.next(&see(0)).unwrap();
-    let first = scheduler.next(&see(look.until)).unwrap();
+    let first = scheduler.next(&see(0)).unwrap();
     let step = scheduler.next(&see(first.until + 15)).unwrap();
     assert_eq!((step.phase, step.until), (Phase::WarmUp, first.until + 25));
     let step = scheduler.next(&see(step.until + 7)).unwrap();
     assert_eq!((step.phase, step.until), (Phase::Counting, first.until + 42));
     // So late that its period is over.
-    let step = scheduler.next(&see(look.until + 5000)).unwrap();
+    let step = scheduler.next(&see(5000)).unwrap();
     assert!(step.period && step.phase == Phase::Off);
-    assert!(scheduler.next(&see(look.until + 9000)).unwrap().period, "a period without a window");
+    assert!(scheduler.next(&see(9000)).unwrap().period, "a period without a window");
 }
 
 #[test]
