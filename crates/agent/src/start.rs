@@ -160,7 +160,7 @@ fn prepare_light(
 /// they are counted between windows, too.
 fn may_be_light() -> bool {
     let checks = matches!(counting::mode(), mode::MATRIX | mode::DETAIL | mode::UNDIRECTED);
-    windows::have_light() && checks && !pages::are_counted()
+    windows::are_used() && checks && !pages::are_counted()
 }
 
 fn take_over(header: &Header, place: &Place<'_>) -> Result<(), u32> {

@@ -82,11 +82,6 @@ fn used() -> u32 {
     session::first().windows.load(Ordering::Relaxed)
 }
 
-/// Whether there may be code without checks between windows.
-pub fn have_light() -> bool {
-    are_used() && used() != used::NO
-}
-
 /// Whether recording is to cost no more than a budget.
 pub fn have_budget() -> bool {
     are_used() && matches!(used(), used::LIGHT | used::NATIVE)

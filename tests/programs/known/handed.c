@@ -8,25 +8,28 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { LINE = 64, WORDS = LINE / sizeof(long) };
+enum { LINE = 64, WORDS = LINE / sizeof(unsigned long) };
 
 static long lines, turns;
-static long *block;
+static unsigned long *block;
 static int ready[2];
 
 static void signal_to(long thread) {
     uint64_t one = 1;
-    if (write(ready[thread], &one, sizeof one) != sizeof one) abort();
+    if (write(ready[thread], &one, sizeof one) != sizeof one)
+        abort();
 }
 
 static void *take_turns(void *argument) {
-    long self = (long)argument, sum = 0;
+    long self = (long)argument;
+    unsigned long sum = 0;
     uint64_t value;
     for (long turn = self; turn < turns; turn += 2) {
-        if (read(ready[self], &value, sizeof value) != sizeof value) abort();
+        if (read(ready[self], &value, sizeof value) != sizeof value)
+            abort();
         for (long line = 0; line < lines; line++) {
             sum += block[line * WORDS];
-            block[line * WORDS] = sum + turn;
+            block[line * WORDS] = sum + (unsigned long)turn;
         }
         signal_to(!self);
     }
@@ -34,15 +37,20 @@ static void *take_turns(void *argument) {
 }
 
 int main(int argc, char **argv) {
-    if (argc < 3) return 2;
+    if (argc < 3)
+        return 2;
     lines = atol(argv[1]);
     turns = atol(argv[2]);
     block = aligned_alloc(4096, (size_t)lines * LINE);
-    if (!block) return 1;
-    for (int i = 0; i < 2; i++) ready[i] = eventfd(0, 0);
+    if (!block)
+        return 1;
+    for (int i = 0; i < 2; i++)
+        ready[i] = eventfd(0, 0);
     pthread_t threads[2];
-    for (long i = 0; i < 2; i++) pthread_create(&threads[i], NULL, take_turns, (void *)i);
+    for (long i = 0; i < 2; i++)
+        pthread_create(&threads[i], NULL, take_turns, (void *)i);
     signal_to(0);
-    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
     return 0;
 }

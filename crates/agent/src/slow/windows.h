@@ -179,9 +179,9 @@ COLD int tt_enter_phase(struct thread *t, u32 phase) {
     return (int)t->observes;
 }
 
-// What passes at the place of a block: all but tracked ones, and the pair of one with its upper
-// neighbour, for which heads of loops ask. Where accesses are counted by page, no pair of blocks in
-// two pages.
+// What passes at the place of a block that is not observed: all but the pair with the block below
+// it if that one is tracked, since heads of loops ask about both at once. Where accesses are
+// counted by page, no pair of blocks in two pages.
 static inline u8 passing(const u8 *at, u64 block) {
     u64 below = block - 1, group = below >> GROUP_SHIFT;
     int is_above = (below & (TRACKED_OF - 1)) == tracked_in(group);

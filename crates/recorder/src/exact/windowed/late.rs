@@ -1,7 +1,7 @@
 //! Late events: of tracked blocks only, in windows and in stretches before them. What they stand
 //! for.
 //!
-//! Neighbours: `windowed` adds these estimates to the others, `stretches` says when late events
+//! Neighbours: `scaling` adds what they stand for to the others, `stretches` says when late events
 //! count.
 
 use super::Groups;
