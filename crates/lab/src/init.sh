@@ -15,6 +15,19 @@ ln -s /proc/self/fd /dev/fd
 ln -s fd/1 /dev/stdout
 ln -s fd/2 /dev/stderr
 
+# A name that is opened before the kernel has made its device becomes an ordinary file, and nothing comes through.
+for port in 1 2 3 4; do
+    tries=0
+    until [ -c /dev/vport0p$port ]; do
+        tries=$((tries + 1))
+        if [ $tries -gt 100 ]; then
+            echo "there is no serial port $port" >/dev/console
+            reboot -f
+        fi
+        sleep 0.1
+    done
+done
+
 # Through pipes: a port can be opened only once, but programs may open their standard output again.
 mkfifo /dev/said /dev/complained
 cat /dev/said >/dev/vport0p1 &
