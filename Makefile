@@ -86,7 +86,7 @@ test-rust: build
 	$(CARGO) test --release --no-fail-fast $(TESTED)
 
 test-e2e: packages-test build try-lab ## end-to-end tests: real programs through the binary
-	$(CARGO) test --release --no-fail-fast -p threadtalk-e2e
+	CARGO='$(CARGO)' make/test-e2e.sh
 
 test-browser: packages-test build ## the report's page in a headless browser
 	cd web && npm run --silent test:browser
