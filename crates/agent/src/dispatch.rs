@@ -258,6 +258,9 @@ impl Runtime {
 
     /// Notes in field `way` of the thread's page where it goes, which [`Self::code`] has found.
     fn go(&mut self, found: (u64, Option<u64>), page: u64, way: i32) -> u64 {
+        if windows::is_light() {
+            windows::stop_waiting(page);
+        }
         match found {
             (_, Some(address)) => {
                 // SAFETY: the calling thread's page.

@@ -118,6 +118,7 @@ pub fn way_to(pc: u64, page: u64) -> Option<u64> {
     if !is_wanted() || !may_go(page) {
         return None;
     }
+    windows::stop_waiting(page);
     // SAFETY: the calling thread's page.
     unsafe {
         set_field(page, NATIVE_PC, pc);

@@ -5,10 +5,10 @@
 //! thread its passing map.
 
 use crate::layouts::{
-    MAX_BANKS, SLOTS, tt_clock_forbidden, tt_phase, tt_unfollowed, tt_was_light, tt_writes_gs,
+    MAX_BANKS, SLOTS, ThreadState, tt_clock_forbidden, tt_phase, tt_unfollowed, tt_was_light,
+    tt_writes_gs,
 };
-use crate::session;
-use crate::sys;
+use crate::{own, session, sys};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use wire::session::{Header, PAGE, PASSING_OFFSET, PASSING_SEGMENT_BYTES};
 use wire::windows::{PASSING_BYTES, leave, phase, used};
@@ -22,6 +22,8 @@ const _: () = assert!(BYTES <= PASSING_SEGMENT_BYTES);
 unsafe extern "C" {
     /// In `slow/windows.h`.
     fn tt_begin_windows();
+    /// In `slow/returns.h`.
+    fn tt_stop_waiting(thread: &mut ThreadState);
 }
 
 /// The phase of a recording without windows.
@@ -60,6 +62,14 @@ pub fn is_light() -> bool {
         unsafe { AtomicU32::from_ptr(&raw mut tt_was_light) }.store(1, Ordering::Relaxed);
     }
     light
+}
+
+/// The calling thread goes on without checks, so it will not notice that it comes back to a line.
+pub fn stop_waiting(page: u64) {
+    // SAFETY: the calling thread's page.
+    let thread = unsafe { own::current(page) };
+    // SAFETY: the calling thread's own state, which nothing else refers to.
+    unsafe { tt_stop_waiting(&mut thread.state) };
 }
 
 /// A thread may be about to lose its right to read the processor's clock. None begins without it:

@@ -13,6 +13,7 @@ mod expected;
 mod group;
 mod latent;
 mod memory;
+mod price;
 mod synchronization;
 mod words;
 
@@ -22,10 +23,11 @@ pub use latent::{Elsewhere, LatentSharing};
 pub use synchronization::Sync;
 
 use crate::at_once;
-use crate::causes::cost::{Costs, MIN_EVENTS, MIN_HITS};
+use crate::causes::cost::{MIN_EVENTS, MIN_HITS};
 use crate::causes::expected::Visits;
 use crate::causes::group::{Class, Group, Origins};
 use crate::causes::memory::Memory;
+use crate::causes::price::Costs;
 use crate::layouts::Placement;
 use crate::lines::{AccessKind, Place};
 use crate::residence::{Holding, Served};
@@ -287,6 +289,7 @@ impl Telling<'_> {
             served: self.holding.as_ref().and_then(|holding| holding.served(&group.gaps)),
             at_once,
             at_most,
+            visits: self.visits.count(&group.lines),
         };
         finding(group, seen, self.origins, &self.memory, &self.costs)
     }
@@ -314,11 +317,13 @@ struct Seen {
     served: Option<Served>,
     at_once: Option<f64>,
     at_most: Option<AtMost>,
+    /// Of its threads to its lines, where that is known.
+    visits: Option<f64>,
 }
 
 fn finding(
     group: &Group,
-    Seen { hits, share, served, at_once, at_most }: Seen,
+    Seen { hits, share, served, at_once, at_most, visits }: Seen,
     origins: &Origins,
     memory: &Memory<'_>,
     costs: &Costs,
@@ -332,7 +337,11 @@ fn finding(
     let least = if kind == CauseKind::FalseSharing { NOTABLE_FALSE } else { NOTABLE_OTHER };
     let from_memory = served.map(|served| served.memory);
     let of_caches = group.events as f64 * (1.0 - from_memory.unwrap_or(0.0));
-    let cost = costs.of_events(of_caches.round() as u64, hits, share >= least);
+    let of_caches = of_caches.round() as u64;
+    let mut cost = costs.of_events(of_caches, hits, share >= least);
+    if kind == CauseKind::FalseSharing {
+        cost = costs.of_false_sharing(cost, of_caches, visits);
+    }
     let cost = cost.leaving_out(left_out(kind, group), at_once, at_most, share >= NOTABLE_FALSE);
     let lines = match group.lines.len() {
         0 => String::new(),

@@ -247,9 +247,12 @@ pub struct Measured {
     pub axis: Axis,
     /// CPU time of the run, all threads.
     pub cpu_seconds: f64,
-    /// Loads executed.
+    /// Part of the instructions in which each access was seen, 0 to 1: of recordings in windows
+    /// less than 1, of samples 0.
+    pub observed: f64,
+    /// Loads executed; an estimate where not all was observed.
     pub loads: u64,
-    /// Stores executed.
+    /// Stores executed, likewise.
     pub stores: u64,
     /// How often the engine's code cache was full and all code was translated anew.
     pub cache_flushes: u64,
@@ -341,6 +344,11 @@ impl Measured {
             own_time: progress.own,
             axis: progress.axis,
             cpu_seconds: meta.cpu_seconds,
+            observed: match (&meta.windows, meta.mode) {
+                (Some(windows), _) => windows.observed,
+                (None, Mode::Sampled) => 0.0,
+                (None, _) => 1.0,
+            },
             loads: meta.totals.loads,
             stores: meta.totals.stores,
             cache_flushes: meta.cache_flushes,

@@ -14,7 +14,7 @@ mod sampled;
 mod style;
 
 use crate::evidence;
-use crate::findings::{Estimate, Findings, Pair, Talk, Thread, talk_matrix};
+use crate::findings::{Estimate, Findings, Measured, Pair, Talk, Thread, talk_matrix};
 use crate::table::{Align, Table, cut};
 use crate::verdict::blocks;
 use profile::{OwnTime, Profile};
@@ -305,14 +305,9 @@ fn write_measured(out: &mut String, style: TextStyle, findings: &Findings) -> fm
                 line(sentence)?;
             }
         }
-        None => line(format!(
-            "Exact: every one of {} loads and {} stores was seen, in blocks of {} bytes.",
-            short(measured.loads as f64),
-            short(measured.stores as f64),
-            measured.block_bytes
-        ))?,
+        None => line(exactly(measured))?,
     }
-    line(events(talk, measured.sampled.is_some()))?;
+    line(events(talk, measured.observed < 1.0))?;
     let (took, cpu) = (duration(measured.wall_seconds), duration(measured.cpu_seconds));
     line(match &measured.sampled {
         None => {
@@ -352,6 +347,21 @@ fn write_measured(out: &mut String, style: TextStyle, findings: &Findings) -> fm
     ))
 }
 
+/// What was seen exactly.
+fn exactly(measured: &Measured) -> String {
+    let (loads, stores) = (short(measured.loads as f64), short(measured.stores as f64));
+    let bytes = measured.block_bytes;
+    match measured.observed < 1.0 {
+        true => format!(
+            "Exact in windows: of about {loads} loads and {stores} stores, every one in a window was seen, \
+             in blocks of {bytes} bytes."
+        ),
+        false => format!(
+            "Exact: every one of {loads} loads and {stores} stores was seen, in blocks of {bytes} bytes."
+        ),
+    }
+}
+
 /// What the run would have taken alone.
 fn own_time(OwnTime { seconds, low, high }: &OwnTime) -> String {
     format!(
@@ -363,14 +373,14 @@ fn own_time(OwnTime { seconds, low, high }: &OwnTime) -> String {
 }
 
 /// The events of each kind.
-fn events(talk: &Talk, sampled: bool) -> String {
+fn events(talk: &Talk, estimated: bool) -> String {
     match talk.kind {
         "undirected" => format!(
             "Events: {} by numalize's definition, between a thread that accesses a block and the \
              two others that did last.",
             grouped(talk.undirected)
         ),
-        _ if sampled => format!(
+        _ if estimated => format!(
             "Events, estimated: {} read after another thread's write{}, {} written over another \
              thread's write{}.",
             grouped(talk.raw),
@@ -423,6 +433,27 @@ mod tests {
         let profile = sample(3, &[(0, 1, 1900), (1, 0, 40), (2, 0, 60)]).profile();
         let text = text(&Findings::new(&profile, None, 10), &profile, PLAIN);
         assert_eq!(text, include_str!("text/expected.txt"));
+    }
+
+    #[test]
+    fn what_windows_did_not_see_is_not_said_to_be_exact() {
+        let mut profile = sample(2, &[(0, 1, 1900)]).profile();
+        let said = |profile: &Profile| text(&Findings::new(profile, None, 10), profile, PLAIN);
+        profile.meta.mode = profile::Mode::Windows;
+        profile.meta.windows = Some(profile::Windows {
+            asked: "20%".into(),
+            windows: 25,
+            too_short: false,
+            observed: 0.25,
+            whole: 0.0,
+            warm_up_ns: 2_000_000,
+            missed: 0.0,
+        });
+        let text = said(&profile);
+        assert!(text.contains("Exact in windows: of about "), "{text}");
+        assert!(text.contains("Events, estimated: "), "{text}");
+        profile.meta.windows.as_mut().unwrap().observed = 1.0;
+        assert!(said(&profile).contains("Exact: every one of "), "{}", said(&profile));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use e2e::{assert_unchanged, native, stress};
 use profile::{Note, Profile};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
@@ -166,6 +167,39 @@ fn lines_that_loops_ask_about_together_are_seen() {
         };
         let (ratio, all) = middle(ratio, 0.6..1.5);
         assert!((0.6..1.5).contains(&ratio), "{options:?}: {all:?} of the truth");
+    }
+}
+
+/// Instructions between two visits to the line that threads come back to most often.
+fn between_visits(profile: &Profile) -> f64 {
+    let mut lines: HashMap<u64, [u64; 2]> = HashMap::new();
+    for row in &profile.returns {
+        let [returns, instructions] = lines.entry(row.line).or_default();
+        (*returns, *instructions) = (*returns + row.returns, *instructions + row.instructions);
+    }
+    let [returns, instructions] = lines.values().max().expect("visits are counted");
+    *instructions as f64 / *returns as f64
+}
+
+/// Threads that wait to come back to a line go over to code without checks, where they would not
+/// notice that they do.
+#[test]
+fn how_often_threads_come_to_a_line_is_told_from_windows_alone() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let source = "tests/programs/findings/word_count.c";
+    let flags = ["-O2", "-pthread"];
+    let program = Target::new(Compiler::Gcc, source).flags(&flags).build().unwrap();
+    let folder = scratch.join("visits.tt");
+    let told = |options: &[&str], work: &str| {
+        let words = [program.to_str().unwrap(), "4", work];
+        record(&threadtalk, &folder, options, &words).run().expect_code(0);
+        between_visits(&Profile::load(&folder).unwrap())
+    };
+    let truth = told(&["--exact"], "50");
+    for budget in ["2x", "20%"] {
+        let near = 0.3 * truth..3.0 * truth;
+        let (seen, all) = middle(|| told(&["--budget", budget], "600"), near.clone());
+        assert!(near.contains(&seen), "{budget}: {all:?} instructions, not {truth}");
     }
 }
 

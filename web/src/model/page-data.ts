@@ -109,6 +109,7 @@ export type Cost = {
   at_once: number | null;
   without: string;
   at_most: AtMost | null;
+  gain: Gain | null;
 };
 export type Counted = "matrix" | "detail" | "undirected" | "reference" | "translate";
 export type DataAdvice = {
@@ -211,6 +212,11 @@ export type Flow = {
   hits: number | null;
   evidence: Array<EvidenceShare>;
   lines: number;
+};
+export type Gain = {
+  times: number;
+  low: number;
+  high: number;
 };
 export type GainOf = "local" | "busiest_controller";
 export type HeapUnnamed = "attached" | "not-loaded" | "own-allocator" | "unknown";
@@ -321,6 +327,7 @@ export type Measured = {
   own_time: OwnTime | null;
   axis: Axis;
   cpu_seconds: number;
+  observed: number;
   loads: number;
   stores: number;
   cache_flushes: number;

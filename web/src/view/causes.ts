@@ -60,7 +60,7 @@ function entry(data: Data, cause: Cause, open: boolean, store: Store): HTMLEleme
 }
 
 /** What transfers cost, in words. */
-export function costs({ cpu_share, low, high, worth, not_known, without }: Cost): string {
+export function costs({ cpu_share, low, high, worth, not_known, without, gain }: Cost): string {
   if (cpu_share === null) return 'what it costs is not known'
   const apart = without ? ` without ${without}` : ''
   const range =
@@ -68,7 +68,12 @@ export function costs({ cpu_share, low, high, worth, not_known, without }: Cost)
       ? ` (${percent(low)} to ${percent(high)}, an estimate${apart})`
       : `, an estimate${apart}`
   const hardly = worth || not_known ? '' : without ? ': alone hardly worth a change' : ': hardly worth a change'
-  return `about ${percent(cpu_share)} of the processor time${range}${hardly}`
+  const times = (gain: number) => (gain < 10 ? gain.toFixed(1) : 'more than 10')
+  const faster =
+    gain && worth && gain.times >= 1.1
+      ? `: ${times(gain.times)} times as fast without them (${times(gain.low)} to ${times(gain.high)})`
+      : ''
+  return `about ${percent(cpu_share)} of the processor time${range}${hardly}${faster}`
 }
 
 /** That threads hardly ran at the same time, where they did. */

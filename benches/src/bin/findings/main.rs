@@ -3,18 +3,25 @@
 //!
 //! Each program of `tests/programs/findings/` is recorded as its author wrote it and as it is
 //! fixed, and the causes that the report names are compared with what is known to be wrong. Native
-//! runs of both forms, in turns, tell what the fix gains on this machine.
+//! runs of both forms, in turns, tell what the fix gains on this machine; beside it stands what the
+//! report says that it would gain. With `--recordings`, each program is recorded several times,
+//! with other work beside it if wanted: does it depend on luck what is found?
 
+mod gain;
+
+use crate::gain::{Gain, NEAR, Near, Told, told, words};
 use anyhow::{Context, bail, ensure};
-use benches::statistics::{Spread, spread};
 use clap::{Parser, ValueEnum};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use test_support::findings::judge::{advised, causes, judge};
 use test_support::findings::{Judged, PROGRAMS, Program};
 use test_support::target::TargetError;
-use test_support::{Run, Scratch, Threadtalk, probe};
+use test_support::{Scratch, Threadtalk, probe};
 
 /// What the report says of programs with known flaws, and what mending them gains.
 #[derive(Parser)]
@@ -32,6 +39,12 @@ struct Options {
     /// Work of the recorded runs, as a part of that of the native ones
     #[arg(long, default_value_t = 0.5)]
     part: f64,
+    /// Recordings of the broken form: in how many is the first cause the right one?
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    recordings: u32,
+    /// Busy loops beside the recordings
+    #[arg(long, default_value_t = 0)]
+    beside: usize,
     /// Also print what the report says
     #[arg(long)]
     said: bool,
@@ -43,7 +56,10 @@ struct Options {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum How {
     Exact,
+    /// With a budget of 2x
     Windows,
+    /// With a budget of 20 %
+    Budget,
     Sampled,
 }
 
@@ -52,6 +68,7 @@ impl How {
         match self {
             How::Exact => &["--exact"],
             How::Windows => &["--budget", "2x"],
+            How::Budget => &["--budget", "20%"],
             How::Sampled => &["--sample"],
         }
     }
@@ -63,27 +80,24 @@ struct Row {
     judged: Option<Judged>,
     /// What is advised of the program as it is, if nothing should be, and once it is fixed.
     too_much: Vec<String>,
+    /// Recordings in which the first cause is the right one.
+    found: u32,
+    told: Option<Told>,
     gain: Option<Gain>,
-}
-
-/// How many times as long the program takes before it is fixed.
-struct Gain {
-    cpu: Spread,
-    wall: Spread,
 }
 
 fn main() -> anyhow::Result<()> {
     let options = Options::parse();
     let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
     println!(
-        "{} CPUs, recorded {:?}, {} pairs\n\n{:<20} rank kind object field sides worth  after  gain: \
-         cpu              wall",
+        "{} CPUs, recorded {:?}, {} pairs\n\n{:<20} rank kind object field sides worth found after  gain: \
+         cpu              wall             told",
         probe::cpus(),
         options.how,
         options.pairs,
         "program"
     );
-    let (mut rows, mut missed) = (0, Vec::new());
+    let (mut rows, mut missed, mut near) = (0, Vec::new(), Near::default());
     for program in PROGRAMS {
         let name = program.name();
         if !options.programs.is_empty() && !options.programs.iter().any(|wanted| wanted == name) {
@@ -92,8 +106,9 @@ fn main() -> anyhow::Result<()> {
         rows += 1;
         match one(program, &options, &threadtalk, &scratch) {
             Ok(Ok(row)) => {
-                row.print(name, options.said);
-                missed.extend((!row.is_right()).then_some(name));
+                row.print(name, &options);
+                near.add(row.told.as_ref(), row.gain.as_ref());
+                missed.extend((!row.is_right(&options)).then_some(name));
             }
             Ok(Err(reason)) => println!("{name:<20} left out: {reason}"),
             Err(error) => {
@@ -104,6 +119,13 @@ fn main() -> anyhow::Result<()> {
     }
     ensure!(rows > 0, "no program of that name");
     println!("\n{} of {rows} as they should be; not: {}", rows - missed.len(), missed.join(" "));
+    if near.all > 0 {
+        println!(
+            "Of {} programs without locks, the gain told is within a factor of {NEAR} for {}, and its interval \
+             meets what was measured for {}.",
+            near.all, near.near, near.inside
+        );
+    }
     ensure!(!options.check || missed.is_empty(), "{} programs are not told right", missed.len());
     Ok(())
 }
@@ -121,6 +143,7 @@ fn one(
         Err(error) => bail!("{error}"),
     };
     let fixed = if program.mended { Some(program.build(true)?) } else { None };
+    let beside = busy(options.beside);
     let report = |binary: &Path, part: f64| -> anyhow::Result<Vec<Value>> {
         let profile = scratch.join("findings.tt");
         let run = threadtalk.verb("record").args(options.how.options()).arg("--force");
@@ -143,15 +166,47 @@ fn one(
             judged = judge(&before);
         }
     }
+    let is_found =
+        |judged: &Option<Judged>| u32::from(judged.as_ref().is_some_and(Judged::is_right));
+    let mut found = is_found(&judged);
+    for _ in 1..options.recordings {
+        found += is_found(&judge(&report(&broken, part)?));
+    }
+    let told = judged.as_ref().and_then(|judged| told(&before[judged.rank? - 1]));
     let mut too_much = if program.expected.is_none() { advised(&before) } else { Vec::new() };
     if let Some(fixed) = &fixed {
         too_much.extend(advised(&report(fixed, part)?));
     }
+    drop(beside);
     let gain = match &fixed {
-        Some(fixed) if options.pairs > 0 => Some(gain(program, &broken, fixed, options.pairs)?),
+        Some(fixed) if options.pairs > 0 => {
+            Some(gain::measured(program, &broken, fixed, options.pairs)?)
+        }
         _ => None,
     };
-    Ok(Ok(Row { judged, too_much, gain }))
+    Ok(Ok(Row { judged, too_much, found, told, gain }))
+}
+
+/// Busy loops, which end when they are dropped.
+fn busy(count: usize) -> Busy {
+    let ends = Arc::new(AtomicBool::new(false));
+    let loops = |_| {
+        let ends = Arc::clone(&ends);
+        std::thread::spawn(move || while !ends.load(Ordering::Relaxed) {})
+    };
+    Busy { threads: (0..count).map(loops).collect(), ends }
+}
+
+struct Busy {
+    threads: Vec<JoinHandle<()>>,
+    ends: Arc<AtomicBool>,
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
 }
 
 /// How often the recorded work is doubled while the right object is not named.
@@ -159,36 +214,15 @@ const DOUBLINGS: u32 = 2;
 /// Most time for a recording.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Runs both forms in turns.
-fn gain(program: &Program, broken: &Path, fixed: &Path, pairs: usize) -> anyhow::Result<Gain> {
-    let run = |binary: &PathBuf| {
-        let outcome = Run::new(binary).args(program.arguments(1.0)).timeout(LIMIT).run();
-        ensure!(outcome.exit_code == Some(0), "{outcome}");
-        // The clock that counts processor time has ticks; nothing is over before the first.
-        Ok([outcome.cpu, outcome.wall].map(|time| time.as_secs_f64().max(1e-4)))
-    };
-    let forms = [broken.to_owned(), fixed.to_owned()];
-    let mut ratios = Vec::new();
-    for pair in 0..pairs {
-        // The form that runs first may find the machine warmer or colder.
-        let mut times = [[0.0; 2]; 2];
-        for which in [pair % 2, 1 - pair % 2] {
-            times[which] = run(&forms[which])?;
-        }
-        ratios.push([0, 1].map(|time| times[0][time] / times[1][time]));
-    }
-    let of = |time: usize| spread(ratios.iter().map(|ratio| ratio[time]));
-    Ok(Gain { cpu: of(0), wall: of(1) })
-}
-
 impl Row {
     /// The goal: the first cause is the right one in all its parts, and nothing is advised where
     /// nothing is wrong.
-    fn is_right(&self) -> bool {
-        self.judged.as_ref().is_none_or(Judged::is_right) && self.too_much.is_empty()
+    fn is_right(&self, options: &Options) -> bool {
+        let found = self.judged.is_none() || self.found == options.recordings;
+        found && self.too_much.is_empty()
     }
 
-    fn print(&self, name: &str, said: bool) {
+    fn print(&self, name: &str, options: &Options) {
         let yes = |is: bool| if is { "yes" } else { "NO" };
         match &self.judged {
             Some(judged) => {
@@ -198,25 +232,27 @@ impl Row {
                     yes(judged.object)
                 });
                 print!(" {:<5} {:<5}", yes(judged.sides), yes(judged.worth));
+                print!(" {:<5}", format!("{}/{}", self.found, options.recordings));
             }
-            None => print!("{name:<20}    - -    -      -     -     -    "),
+            None => print!("{name:<20}    - -    -      -     -     -     -    "),
         }
         let after =
             if self.too_much.is_empty() { "none".into() } else { self.too_much.len().to_string() };
-        print!("  {after:<5}");
-        if let Some(gain) = &self.gain {
-            print!("       {}  {}", words(&gain.cpu), words(&gain.wall));
+        print!(" {after:<5}");
+        let [cpu, wall] = match &self.gain {
+            Some(gain) => [words(&gain.cpu), words(&gain.wall)],
+            None => ["-".into(), "-".into()],
+        };
+        print!("       {cpu:<16} {wall:<16}");
+        if let Some(Told { times, low, high, in_part }) = &self.told {
+            let part = if *in_part { " in part" } else { "" };
+            print!("  {times:.2} ({low:.2}-{high:.2}){part}");
         }
         println!();
-        let wrong = self.judged.as_ref().filter(|judged| said || !judged.is_right());
+        let wrong = self.judged.as_ref().filter(|judged| options.said || !judged.is_right());
         if let Some(judged) = wrong {
             println!("    said: {}", judged.said);
         }
         self.too_much.iter().for_each(|text| println!("    too much: {text}"));
     }
-}
-
-/// `1.52 (1.40-1.61)`.
-fn words(spread: &Spread) -> String {
-    format!("{:.2} ({:.2}-{:.2})", spread.median, spread.least, spread.most)
 }

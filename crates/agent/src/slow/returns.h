@@ -12,7 +12,8 @@
 // and ends, not at each return.
 //
 // Neighbours: `access.h` says which lines are accessed, `meeting.h` when there was an event,
-// `cells.h` when a slice begins, `slow.c` when a slow path ends, `windows.h` when observation ends.
+// `cells.h` when a slice begins, `slow.c` when a slow path ends, `windows.h` when observation ends,
+// `windows.rs` when the thread leaves checked code.
 #ifndef TT_RETURNS_H
 #define TT_RETURNS_H
 #include "grants.h"

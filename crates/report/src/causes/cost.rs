@@ -1,17 +1,8 @@
-//! What transfers cost: a first estimate, with its range.
+//! What a finding's transfers cost, in words: an estimate with its range.
 //!
-//! Events × the latency of a line from another core, against the processor time of the program
-//! alone. The latency is what the machine's levels cost, or 100 ns (40 to 200). The program's own
-//! time is sampled processor time, or what is known from windows, or in an exact run its
-//! instructions at 0.25 ns each (0.1 to 0.6) and its transfers. Pure. Neighbour: `causes` asks for
-//! each finding.
+//! Pure. Neighbours: `price` computes it, `causes` asks for the words.
 
-use crate::layouts::Placement;
-use crate::reliability::FAR_OFF;
-use analysis::Pace;
-use profile::{Basis, Mode, Profile};
 use serde::Serialize;
-use statistics::poisson;
 use ts_rs::TS;
 use types::numbers::{duration, percent, short};
 
@@ -22,15 +13,12 @@ pub(super) const MIN_EVENTS: u64 = 500;
 /// Hits below which samples give no finding: of 20 that all are false sharing, at least 83 % are in
 /// truth, with 97.5 % confidence (Clopper and Pearson: 0.025^(1/20)); one alone could be anything.
 pub(super) const MIN_HITS: u64 = 20;
-/// Nanoseconds that a line takes from another core: usual, least, most.
-const LATENCY: Range = Range { mid: 100.0, low: 40.0, high: 200.0 };
-/// Nanoseconds that an instruction takes without waiting for lines.
-const INSTRUCTION: Range = Range { mid: 0.25, low: 0.1, high: 0.6 };
-/// What a thread can go on for while it waits for a line, as part of the latency: stores wait in
-/// their buffer, and loads that do not depend on them go on.
-const HOLD: f64 = 0.5;
-/// Instructions for each load or store, where they were not counted.
-const PER_ACCESS: f64 = 2.5;
+/// Most of a program's time that mending one finding is said to save.
+const MOST_SAVED: f64 = 0.99;
+/// Times as fast from which on it is said.
+const NOTABLE_GAIN: f64 = 1.1;
+/// From here on, how many times as fast is no longer a matter of numbers.
+const MANY_TIMES: f64 = 10.0;
 
 /// What a finding's transfers cost: an estimate.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, TS)]
@@ -56,6 +44,20 @@ pub struct Cost {
     /// The most transfers that there may be when such threads run natively at once, by how often
     /// they come to the lines; `None` where they ran at once, or that is not known.
     pub at_most: Option<AtMost>,
+    /// How many times as fast the program would be without these transfers; `None` where the share
+    /// is not known or not all of the cost.
+    pub gain: Option<Gain>,
+}
+
+/// How many times less processor time a program would take.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, TS)]
+pub struct Gain {
+    /// From 1 on.
+    pub times: f64,
+    /// The least.
+    pub low: f64,
+    /// The most.
+    pub high: f64,
 }
 
 /// Transfers that there may be at most.
@@ -68,89 +70,20 @@ pub struct AtMost {
     pub cpu_share: Option<f64>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Range {
-    mid: f64,
-    low: f64,
-    high: f64,
-}
-
-/// What costs are measured by in one profile.
-pub(super) struct Costs {
-    latency: Range,
-    own: Own,
-    all_events: f64,
-}
-
-/// The processor time of the program alone, nanoseconds.
-enum Own {
-    /// Waiting included.
-    Whole(Range),
-    /// Without waiting for lines.
-    Instructions(f64),
-    Unknown,
-}
-
-impl Costs {
-    pub(super) fn of(profile: &Profile, placement: Option<&Placement>, all_events: u64) -> Self {
-        Self {
-            latency: latency(profile, placement),
-            own: own(profile),
-            all_events: all_events as f64,
-        }
+impl Gain {
+    /// Without these shares of the processor time.
+    pub(super) fn of(share: Option<f64>, low: Option<f64>, high: Option<f64>) -> Option<Self> {
+        let times = |share: f64| 1.0 / (1.0 - share.clamp(0.0, MOST_SAVED));
+        Some(Self { times: times(share?), low: times(low?), high: times(high?) })
     }
 
-    /// What `events` cost, of which `hits` samples were seen if any; `share` of all events decides
-    /// where the time is not known.
-    pub(super) fn of_events(&self, events: u64, hits: Option<u64>, enough_share: bool) -> Cost {
-        let factor = hits.map_or((1.0, 1.0), |hits| {
-            let (low, high) = poisson(hits);
-            let one = hits.max(1) as f64;
-            (low / one, high / one)
-        });
-        let events = events as f64;
-        let share = |latency: f64, factor: f64, pick: fn(&Range) -> f64| -> Option<f64> {
-            let waited = events * factor * latency;
-            let own = match &self.own {
-                Own::Whole(own) => pick(own),
-                Own::Instructions(count) => {
-                    // What is dear for the program makes the share small: the other end.
-                    pick(&Range {
-                        mid: INSTRUCTION.mid,
-                        low: INSTRUCTION.high,
-                        high: INSTRUCTION.low,
-                    }) * count
-                        + self.all_events.max(events) * latency
-                }
-                Own::Unknown => return None,
-            };
-            (own > 0.0).then(|| (waited / own).min(1.0))
+    /// `1.6 times as fast without them (1.1 to 6.7)`.
+    fn words(&self) -> String {
+        let most = match self.high >= MANY_TIMES {
+            true => format!("more than {MANY_TIMES:.0}"),
+            false => format!("{:.1}", self.high),
         };
-        let cpu_share = share(self.latency.mid, 1.0, |r| r.mid);
-        let low = share(self.latency.low, factor.0, |r| r.low);
-        let high = share(self.latency.high, factor.1, |r| r.high);
-        Cost {
-            seconds: events * self.latency.mid / 1e9,
-            cpu_share,
-            low,
-            high,
-            worth: cpu_share.map_or(enough_share, |share| share >= WORTH),
-            not_known: false,
-            at_once: None,
-            without: "",
-            at_most: None,
-        }
-    }
-
-    /// What so many transfers would cost at most.
-    pub(super) fn at_most(&self, events: u64) -> AtMost {
-        AtMost { events, cpu_share: self.of_events(events, None, false).cpu_share }
-    }
-
-    /// What the machine allows.
-    pub(super) fn pace(&self) -> Pace {
-        let latency_ns = self.latency.mid;
-        Pace { latency_ns, instruction_ns: INSTRUCTION.mid, hold_ns: HOLD * latency_ns }
+        format!("{:.1} times as fast without them ({:.1} to {most})", self.times, self.low)
     }
 }
 
@@ -180,7 +113,8 @@ impl Cost {
             None => enough_share && at_once.is_some_and(more),
         };
         let not_known = !self.worth && (enough_share && waits || apart);
-        Self { without, at_once, not_known, at_most, ..self }
+        let gain = self.gain.filter(|_| without.is_empty());
+        Self { without, at_once, not_known, at_most, gain, ..self }
     }
 
     /// Whether the range reaches what is worth a change.
@@ -241,7 +175,11 @@ impl Cost {
                     false => format!("{} to {}", percent(low), share_words(high)),
                 };
                 let share = share_words(share);
-                format!("costs {about}{share} of the processor time (estimate: {range}{without})")
+                let gain = self.gain.filter(|gain| self.worth && gain.times >= NOTABLE_GAIN);
+                let gain = gain.map_or(String::new(), |gain| format!(": {}", gain.words()));
+                format!(
+                    "costs {about}{share} of the processor time (estimate: {range}{without}){gain}"
+                )
             }
             _ => format!(
                 "costs about {} of waiting (estimate{without}; the program's own time is not known)",
@@ -260,89 +198,12 @@ pub(crate) fn share_words(share: f64) -> String {
     }
 }
 
-fn latency(profile: &Profile, placement: Option<&Placement>) -> Range {
-    if let Some(sampling) = &profile.meta.sampled
-        && let Basis::Latency { transfer_ns, .. } = sampling.basis
-        && transfer_ns > 0.0
-    {
-        // Amounts are waiting divided by this: multiplied by it, they are waiting again, of which
-        // samples see a part, or take something else for it.
-        return Range {
-            mid: transfer_ns,
-            low: transfer_ns / f64::from(FAR_OFF),
-            high: transfer_ns * f64::from(FAR_OFF),
-        };
-    }
-    let measured = placement.filter(|placement| placement.cost_unit == "ns");
-    let costs: Vec<f64> = measured.map_or(vec![], |placement| {
-        placement.level_costs.iter().copied().filter(|cost| *cost > 0.0).collect()
-    });
-    let (Some(low), Some(high)) =
-        (costs.iter().copied().reduce(f64::min), costs.iter().copied().reduce(f64::max))
-    else {
-        return LATENCY;
-    };
-    // Unplaced threads meet at any level.
-    let usual = measured.map(|placement| {
-        let priced = placement.chance.shares.iter().rev().zip(&placement.level_costs);
-        priced.map(|(share, cost)| share.share * cost).sum::<f64>()
-    });
-    let mid = usual.filter(|mid| *mid > 0.0).unwrap_or(LATENCY.mid).clamp(low, high);
-    Range { mid, low: low.min(LATENCY.low), high: high.max(LATENCY.high) }
-}
-
-fn own(profile: &Profile) -> Own {
-    let meta = &profile.meta;
-    if meta.mode == Mode::Sampled {
-        let cpu: f64 = profile.threads.iter().map(|thread| thread.cpu_ns as f64).sum();
-        let cpu = if cpu > 0.0 { cpu } else { meta.cpu_seconds * 1e9 };
-        return match cpu > 0.0 {
-            true => Own::Whole(Range { mid: cpu, low: cpu, high: cpu }),
-            false => Own::Unknown,
-        };
-    }
-    let instructions = profile.threads.iter().map(|thread| thread.instructions as f64).sum::<f64>();
-    if instructions > 0.0 {
-        return Own::Instructions(instructions);
-    }
-    let accesses = meta.totals.loads as f64 + meta.totals.stores as f64;
-    match accesses > 0.0 {
-        true => Own::Instructions(accesses * PER_ACCESS),
-        false => Own::Unknown,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples::{sample, sampled};
 
-    #[test]
-    fn a_share_has_a_range_and_is_not_guessed() {
-        let mut profile = sample(2, &[]).profile();
-        for thread in &mut profile.threads {
-            thread.instructions = 2_000_000;
-        }
-        // 10,000 events of 100 ns against 1 ms of instructions and the events themselves.
-        let cost = Costs::of(&profile, None, 10_000).of_events(10_000, None, false);
-        assert_eq!((cost.seconds, cost.worth), (1e-3, true));
-        assert_eq!(cost.cpu_share, Some(0.5));
-        let (low, high) = (cost.low.unwrap(), cost.high.unwrap());
-        assert!(low < 0.2 && high > 0.8, "{cost:?}");
-        let few = Costs::of(&profile, None, 10_000).of_events(100, None, true);
-        assert!(!few.worth && few.cpu_share.unwrap() < WORTH);
-        for thread in &mut profile.threads {
-            (thread.instructions, thread.loads, thread.stores) = (0, 0, 0);
-        }
-        (profile.meta.totals.loads, profile.meta.totals.stores) = (0, 0);
-        let unknown = Costs::of(&profile, None, 10).of_events(10, None, true);
-        assert_eq!((unknown.cpu_share, unknown.low, unknown.worth), (None, None, true));
-        assert!(unknown.words().contains("own time is not known"), "{}", unknown.words());
-    }
-
-    #[test]
-    fn costs_of_threads_that_never_met_are_not_known() {
-        let cost = |share: f64, high: f64| Cost {
+    fn cost(share: f64, high: f64) -> Cost {
+        Cost {
             seconds: 1.0,
             cpu_share: Some(share),
             low: Some(share / 4.0),
@@ -352,7 +213,25 @@ mod tests {
             at_once: None,
             without: "",
             at_most: None,
-        };
+            gain: None,
+        }
+    }
+
+    #[test]
+    fn what_a_change_may_give_is_said_where_it_is_worth_one() {
+        let gain = Gain::of(Some(0.4), Some(0.1), Some(0.95));
+        let cost = Cost { gain, ..cost(0.4, 0.95) };
+        assert_eq!(
+            cost.words(),
+            "costs about 40 % of the processor time (estimate: 10 % to 95 %): 1.7 times as fast \
+             without them (1.1 to more than 10)"
+        );
+        let lock = cost.leaving_out("the waiting for the lock", None, None, true);
+        assert_eq!(lock.gain, None);
+    }
+
+    #[test]
+    fn costs_of_threads_that_never_met_are_not_known() {
         let small = cost(0.005, 0.04);
         assert_eq!(
             small.words(),
@@ -389,18 +268,5 @@ mod tests {
                 .caveat()
                 .contains("may cost more")
         );
-    }
-
-    #[test]
-    fn few_samples_have_wide_ranges() {
-        let profile = sampled();
-        let costs = Costs::of(&profile, None, 5000);
-        let (one, many) =
-            (costs.of_events(5000, Some(1), true), costs.of_events(5000, Some(400), true));
-        assert_eq!(one.cpu_share, many.cpu_share);
-        assert!(one.high.unwrap() > 4.0 * many.high.unwrap(), "{one:?}");
-        // Waiting that samples show may be far off, too.
-        let most = many.cpu_share.unwrap() * f64::from(FAR_OFF);
-        assert!((most..1.2 * most).contains(&many.high.unwrap()), "{many:?}");
     }
 }

@@ -64,6 +64,13 @@ impl<'a> Visits<'a> {
         (!known.is_empty()).then(|| known.iter().sum::<f64>() as u64)
     }
 
+    /// How often threads come to the lines over the run; `None` where that is known of none.
+    pub(super) fn count(&self, lines: &BTreeMap<u64, u64>) -> Option<f64> {
+        let known = lines.keys().filter_map(|line| self.returns.get(line));
+        let visits: Vec<f64> = known.flatten().map(|row| self.visitor(row).visits).collect();
+        (!visits.is_empty()).then(|| visits.iter().sum())
+    }
+
     /// The thread of a row, with as many visits as its returns tell of its whole run.
     fn visitor(&self, row: &ReturnRow) -> Visitor {
         let instructions = self.instructions.get(row.thread.index()).copied().unwrap_or(0.0);

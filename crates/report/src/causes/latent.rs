@@ -8,8 +8,9 @@
 //! stands apart from causes and has no cost. Pure. Neighbours: `analysis::latent` does the laying,
 //! `memory` has names and pieces, `cost` says whether so many visits can matter.
 
-use crate::causes::cost::{Costs, MIN_EVENTS, MIN_HITS};
+use crate::causes::cost::{MIN_EVENTS, MIN_HITS};
 use crate::causes::memory::{Memory, Piece};
+use crate::causes::price::Costs;
 use crate::lines::moves_a_line;
 use crate::wording::{list, thread_list};
 use analysis::{Divided, LINE_BYTES, Latent, Use, Variation, latent, with_more_threads};

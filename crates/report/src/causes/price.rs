@@ -1,0 +1,313 @@
+//! What transfers cost in a profile, and against what.
+//!
+//! Events × the latency of a line from another core, against the processor time of the program
+//! alone. The latency is what the machine's levels cost, or 100 ns (40 to 200). The program's own
+//! time is sampled processor time, or what windows tell that it takes alone, or in an exact run its
+//! instructions at 0.2 ns each (0.1 to 0.6) and its transfers. Where windows tell it, transfers
+//! cost no more than what the instructions leave of it: threads that store to a line in tight loops
+//! count many transfers in a recording, and hardly wait for them natively, since stores wait in
+//! their buffer. Pure. Neighbours: `causes` asks for each finding, `cost` has the words.
+
+use crate::causes::cost::{AtMost, Cost, Gain, WORTH};
+use crate::layouts::Placement;
+use crate::reliability::FAR_OFF;
+use analysis::Pace;
+use profile::{Basis, Mode, OwnTime, Profile};
+use statistics::poisson;
+
+/// Nanoseconds that a line takes from another core: usual, least, most.
+const LATENCY: Range = Range { mid: 100.0, low: 40.0, high: 200.0 };
+/// Nanoseconds that an instruction takes without waiting for lines. Of ten programs with their
+/// false sharing mended, the middle was 0.2.
+const INSTRUCTION: Range = Range { mid: 0.2, low: 0.1, high: 0.6 };
+/// Part that threads are taken to wait at least, of what fast instructions leave of the program's
+/// time: `regression` executes its own in 0.1 ns each, and would be told to cost nothing.
+const LEAST_WAITING: f64 = 0.25;
+/// What a thread can go on for while it waits for a line, as part of the latency: stores wait in
+/// their buffer, and loads that do not depend on them go on.
+const HOLD: f64 = 0.5;
+/// Visits to a line for each of its transfers from which on stores may wait in their buffer all the
+/// time: `partial_sums` makes 11, and takes as long without false sharing.
+const TIGHT: f64 = 5.0;
+/// Instructions for each load or store, where they were not counted.
+const PER_ACCESS: f64 = 2.5;
+
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    mid: f64,
+    low: f64,
+    high: f64,
+}
+
+/// What costs are measured by in one profile.
+pub(super) struct Costs {
+    latency: Range,
+    own: Own,
+    all_events: f64,
+}
+
+/// The processor time of the program alone, nanoseconds.
+enum Own {
+    /// Waiting included.
+    Whole(Range),
+    /// Without waiting for lines.
+    Instructions(f64),
+    /// Waiting included, and the instructions.
+    Both(Range, f64),
+    Unknown,
+}
+
+/// What is taken of ranges: the usual, the least, or the most.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum End {
+    Mid,
+    Low,
+    High,
+}
+
+impl Range {
+    fn at(&self, end: End) -> f64 {
+        match end {
+            End::Mid => self.mid,
+            End::Low => self.low,
+            End::High => self.high,
+        }
+    }
+}
+
+impl End {
+    fn other(self) -> Self {
+        match self {
+            End::Mid => End::Mid,
+            End::Low => End::High,
+            End::High => End::Low,
+        }
+    }
+}
+
+impl Costs {
+    pub(super) fn of(profile: &Profile, placement: Option<&Placement>, all_events: u64) -> Self {
+        Self {
+            latency: latency(profile, placement),
+            own: own(profile),
+            all_events: all_events as f64,
+        }
+    }
+
+    /// What `events` cost, of which `hits` samples were seen if any; `share` of all events decides
+    /// where the time is not known.
+    pub(super) fn of_events(&self, events: u64, hits: Option<u64>, enough_share: bool) -> Cost {
+        let factor = hits.map_or((1.0, 1.0), |hits| {
+            let (low, high) = poisson(hits);
+            let one = hits.max(1) as f64;
+            (low / one, high / one)
+        });
+        let events = events as f64;
+        let cpu_share = self.share(events, End::Mid);
+        let low =
+            self.share(events * factor.0, End::Low).map(|low| low.min(cpu_share.unwrap_or(low)));
+        let high = self
+            .share(events * factor.1, End::High)
+            .map(|high| high.max(cpu_share.unwrap_or(high)));
+        Cost {
+            seconds: events * self.latency.mid / 1e9,
+            cpu_share,
+            low,
+            high,
+            worth: cpu_share.map_or(enough_share, |share| share >= WORTH),
+            not_known: false,
+            at_once: None,
+            without: "",
+            at_most: None,
+            gain: match self.own {
+                Own::Both(..) => Gain::of(cpu_share, low, high),
+                _ => None,
+            },
+        }
+    }
+
+    /// The cost of `events` on lines to which threads come so often, if all of it is false sharing:
+    /// where they come much more often than lines are transferred, they may hardly wait.
+    pub(super) fn of_false_sharing(&self, cost: Cost, events: u64, visits: Option<f64>) -> Cost {
+        let tight = visits.is_some_and(|visits| visits > TIGHT * events as f64);
+        match self.own {
+            Own::Instructions(_) if tight => Cost { low: cost.low.map(|_| 0.0), ..cost },
+            _ => cost,
+        }
+    }
+
+    /// Share of the program's own processor time that threads wait for so many transfers; `None`
+    /// where that time is not known.
+    fn share(&self, events: f64, end: End) -> Option<f64> {
+        let latency = self.latency.at(end);
+        let waited = events * latency;
+        let (waited, own) = match &self.own {
+            Own::Whole(own) => (waited, own.at(end)),
+            // What is dear for the program makes the share small: the other end.
+            Own::Instructions(count) => {
+                let alone = INSTRUCTION.at(end.other()) * count;
+                (waited, alone + self.all_events.max(events) * latency)
+            }
+            Own::Both(own, count) => {
+                let own = own.at(end);
+                let left = |instruction: f64| (own - instruction * count).max(0.0);
+                let left = match end {
+                    End::Mid => left(INSTRUCTION.mid).max(LEAST_WAITING * left(INSTRUCTION.low)),
+                    _ => left(INSTRUCTION.at(end.other())),
+                };
+                (waited.min(left), own)
+            }
+            Own::Unknown => return None,
+        };
+        (own > 0.0).then(|| (waited / own).min(1.0))
+    }
+
+    /// What so many transfers would cost at most.
+    pub(super) fn at_most(&self, events: u64) -> AtMost {
+        AtMost { events, cpu_share: self.of_events(events, None, false).cpu_share }
+    }
+
+    /// What the machine allows.
+    pub(super) fn pace(&self) -> Pace {
+        let latency_ns = self.latency.mid;
+        Pace { latency_ns, instruction_ns: INSTRUCTION.mid, hold_ns: HOLD * latency_ns }
+    }
+}
+
+fn latency(profile: &Profile, placement: Option<&Placement>) -> Range {
+    if let Some(sampling) = &profile.meta.sampled
+        && let Basis::Latency { transfer_ns, .. } = sampling.basis
+        && transfer_ns > 0.0
+    {
+        // Amounts are waiting divided by this: multiplied by it, they are waiting again, of which
+        // samples see a part, or take something else for it.
+        return Range {
+            mid: transfer_ns,
+            low: transfer_ns / f64::from(FAR_OFF),
+            high: transfer_ns * f64::from(FAR_OFF),
+        };
+    }
+    let measured = placement.filter(|placement| placement.cost_unit == "ns");
+    let costs: Vec<f64> = measured.map_or(vec![], |placement| {
+        placement.level_costs.iter().copied().filter(|cost| *cost > 0.0).collect()
+    });
+    let (Some(low), Some(high)) =
+        (costs.iter().copied().reduce(f64::min), costs.iter().copied().reduce(f64::max))
+    else {
+        return LATENCY;
+    };
+    // Unplaced threads meet at any level.
+    let usual = measured.map(|placement| {
+        let priced = placement.chance.shares.iter().rev().zip(&placement.level_costs);
+        priced.map(|(share, cost)| share.share * cost).sum::<f64>()
+    });
+    let mid = usual.filter(|mid| *mid > 0.0).unwrap_or(LATENCY.mid).clamp(low, high);
+    Range { mid, low: low.min(LATENCY.low), high: high.max(LATENCY.high) }
+}
+
+fn own(profile: &Profile) -> Own {
+    let meta = &profile.meta;
+    if meta.mode == Mode::Sampled {
+        let cpu: f64 = profile.threads.iter().map(|thread| thread.cpu_ns as f64).sum();
+        let cpu = if cpu > 0.0 { cpu } else { meta.cpu_seconds * 1e9 };
+        return match cpu > 0.0 {
+            true => Own::Whole(Range { mid: cpu, low: cpu, high: cpu }),
+            false => Own::Unknown,
+        };
+    }
+    let instructions = profile.threads.iter().map(|thread| thread.instructions as f64).sum::<f64>();
+    // Threads run at once as much as in the recording, whose processor time is known.
+    let at_once = meta.cpu_seconds / meta.wall_seconds.max(f64::MIN_POSITIVE);
+    if let Some(OwnTime { seconds, low, high }) = meta.own_time
+        && instructions > 0.0
+        && at_once > 0.0
+    {
+        let [mid, low, high] = [seconds, low, high].map(|seconds| seconds * at_once * 1e9);
+        return Own::Both(Range { mid, low, high }, instructions);
+    }
+    if instructions > 0.0 {
+        return Own::Instructions(instructions);
+    }
+    let accesses = meta.totals.loads as f64 + meta.totals.stores as f64;
+    match accesses > 0.0 {
+        true => Own::Instructions(accesses * PER_ACCESS),
+        false => Own::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{sample, sampled};
+
+    #[test]
+    fn a_share_has_a_range_and_is_not_guessed() {
+        let mut profile = sample(2, &[]).profile();
+        for thread in &mut profile.threads {
+            thread.instructions = 2_500_000;
+        }
+        // 10,000 events of 100 ns against 1 ms of instructions and the events themselves.
+        let cost = Costs::of(&profile, None, 10_000).of_events(10_000, None, false);
+        assert_eq!((cost.seconds, cost.worth), (1e-3, true));
+        assert_eq!(cost.cpu_share, Some(0.5));
+        let (low, high) = (cost.low.unwrap(), cost.high.unwrap());
+        assert!(low < 0.2 && high > 0.75, "{cost:?}");
+        let few = Costs::of(&profile, None, 10_000).of_events(100, None, true);
+        assert!(!few.worth && few.cpu_share.unwrap() < WORTH);
+        for thread in &mut profile.threads {
+            (thread.instructions, thread.loads, thread.stores) = (0, 0, 0);
+        }
+        (profile.meta.totals.loads, profile.meta.totals.stores) = (0, 0);
+        let unknown = Costs::of(&profile, None, 10).of_events(10, None, true);
+        assert_eq!((unknown.cpu_share, unknown.low, unknown.worth), (None, None, true));
+        assert!(unknown.words().contains("own time is not known"), "{}", unknown.words());
+    }
+
+    #[test]
+    fn few_samples_have_wide_ranges() {
+        let profile = sampled();
+        let costs = Costs::of(&profile, None, 5000);
+        let (one, many) =
+            (costs.of_events(5000, Some(1), true), costs.of_events(5000, Some(400), true));
+        assert_eq!(one.cpu_share, many.cpu_share);
+        assert!(one.high.unwrap() > 4.0 * many.high.unwrap(), "{one:?}");
+        // Waiting that samples show may be far off, too.
+        let most = many.cpu_share.unwrap() * f64::from(FAR_OFF);
+        assert!((most..1.2 * most).contains(&many.high.unwrap()), "{many:?}");
+    }
+
+    /// What so many events cost in two threads that take `seconds` of processor time alone, and
+    /// execute so many instructions.
+    fn alone(seconds: f64, instructions: f64, events: u64) -> Cost {
+        let mut profile = sample(2, &[]).profile();
+        for thread in &mut profile.threads {
+            thread.instructions = (instructions / 2.0) as u64;
+        }
+        (profile.meta.wall_seconds, profile.meta.cpu_seconds) = (10.0, 20.0);
+        let [seconds, low, high] = [1.0, 0.9, 1.1].map(|part| part * seconds / 2.0);
+        profile.meta.own_time = Some(OwnTime { seconds, low, high });
+        Costs::of(&profile, None, events).of_events(events, None, false)
+    }
+
+    #[test]
+    fn transfers_cost_no_more_than_instructions_leave() {
+        let near = |cost: Cost, share: f64| (cost.cpu_share.unwrap() - share).abs() < 1e-9;
+        // 10 M of 100 ns.
+        assert!(near(alone(10.0, 5e9, 10_000_000), 0.1));
+        let cost = alone(1.0, 4e9, 10_000_000);
+        assert!(near(cost, 0.2), "{cost:?}");
+        assert!((cost.gain.unwrap().times - 1.25).abs() < 1e-9);
+        // Its instructions may be fast, but something is left in any case.
+        assert!(near(alone(1.0, 8e9, 10_000_000), LEAST_WAITING * 0.2));
+        let none = alone(1.0, 2e10, 10_000_000);
+        assert!(near(none, 0.0) && !none.worth && none.high == Some(0.0), "{none:?}");
+        let tight = |cost, visits| {
+            let costs = Costs::of(&sample(2, &[(0, 1, 9)]).profile(), None, 10_000);
+            costs.of_false_sharing(cost, 10_000, visits).low
+        };
+        assert_eq!(tight(cost, Some(60_000.0)), Some(0.0));
+        assert_eq!([tight(cost, Some(40_000.0)), tight(cost, None)], [cost.low; 2]);
+        let wide = alone(1.0, 1e9, 5_000_000);
+        assert!(wide.low.unwrap() < 0.25 && wide.high.unwrap() > 0.85, "{wide:?}");
+    }
+}
