@@ -114,6 +114,7 @@ pub fn compare(
         },
         policies,
         cost_unit: costs.unit.into(),
+        costs_measured: costs.is_measured(),
         caches: CacheSizes::of(&topology),
     }))
 }

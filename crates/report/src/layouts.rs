@@ -37,6 +37,10 @@ pub struct Placement {
     pub policies: Policies,
     /// Unit of one event's cost, `ns`, or empty.
     pub cost_unit: String,
+    /// Whether the costs were measured on the machine.
+    #[serde(skip)]
+    #[ts(skip)]
+    pub costs_measured: bool,
     /// What the caches hold, where that is known.
     #[serde(skip)]
     #[ts(skip)]

@@ -39,6 +39,8 @@ pub enum CostModel {
 
 /// What stands before the name of a file of measured latencies.
 const MEASURED: &str = "measured:";
+/// Name of measured costs.
+const OF_MEASURED: &str = "measured";
 
 impl CostModel {
     /// The models that have a name; besides them there are measured latencies and numbers.
@@ -83,6 +85,11 @@ pub struct Costs {
 }
 
 impl Costs {
+    /// Whether they were measured on the machine.
+    pub fn is_measured(&self) -> bool {
+        self.name == OF_MEASURED
+    }
+
     /// The costs of `model` for the allowed part of `topology`.
     ///
     /// # Errors
@@ -101,7 +108,7 @@ impl Costs {
                 let found = measured_costs(measured, topology, &usual)?;
                 let per_level = never_cheaper_outside(found);
                 let memory = measured.memory.clone().filter(|memory| memory.is_of(topology));
-                Ok(Self { per_level, name: "measured".into(), unit: "ns", memory })
+                Ok(Self { per_level, name: OF_MEASURED.into(), unit: "ns", memory })
             }
             CostModel::Complace => {
                 let per_level = levels.iter().map(|level| decade(level.shared)).collect();

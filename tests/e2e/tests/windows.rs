@@ -170,6 +170,38 @@ fn lines_that_loops_ask_about_together_are_seen() {
     }
 }
 
+/// Threads that run natively between windows count nothing. What they execute is estimated, as part
+/// of the whole and of the time in which they did.
+#[test]
+fn what_threads_execute_natively_is_estimated() {
+    const WORK: &str = "800";
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let source = "tests/programs/findings/word_count.c";
+    let flags = ["-O2", "-pthread"];
+    let program = Target::new(Compiler::Gcc, source).flags(&flags).build().unwrap();
+    let folder = scratch.join("native.tt");
+    let recorded = |budget: &str| {
+        let words = [program.to_str().unwrap(), "4", WORK];
+        record(&threadtalk, &folder, &["--budget", budget], &words).run().expect_code(0);
+        Profile::load(&folder).unwrap()
+    };
+    let truth = recorded("2x").meta.totals.instructions as f64;
+    let part = || {
+        let profile = recorded("5%");
+        let notes = &profile.meta.warnings;
+        assert!(notes.iter().any(|note| matches!(note, Note::NativeTime { .. })), "{notes:?}");
+        let slice_of = |slice| profile.activity.iter().filter(move |row| row.slice == slice);
+        let slices = profile.slices.len() as u32;
+        let work = |slice| slice_of(slice).map(|row| row.instructions).sum::<u64>();
+        let (all, most) = ((0..slices).map(work).sum::<u64>(), (0..slices).map(work).max());
+        assert_eq!(all, profile.meta.totals.instructions);
+        assert!(most.unwrap() < all / 2, "{most:?} of {all} in one of {slices} slices");
+        all as f64 / truth
+    };
+    let (part, all) = middle(part, 0.4..1.8);
+    assert!((0.4..1.8).contains(&part), "{all:?} of the instructions");
+}
+
 /// Instructions between two visits to the line that threads come back to most often.
 fn between_visits(profile: &Profile) -> f64 {
     let mut lines: HashMap<u64, [u64; 2]> = HashMap::new();

@@ -85,10 +85,13 @@ pub fn profile(
         ended_ns => ended_ns,
     };
     let since_start = |ns| timeline.since_start(ns);
-    let threads = {
+    let mut threads = {
         let resolver = &mut run.found.resolver.borrow_mut();
         thread_rows(&raw, &modules, since_start, ended_ns, resolver)
     };
+    if let Some(seen) = run.found.watched.processes.get(session.segment() as usize) {
+        seen.add_native(&mut threads);
+    }
     let tables = Tables::read(
         session,
         header,

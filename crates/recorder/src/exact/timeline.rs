@@ -165,7 +165,8 @@ fn sum(samples: &mut Vec<Sample>) {
     });
 }
 
-fn add(sum: &mut Executed, more: &Executed) {
+/// Adds up.
+pub fn add(sum: &mut Executed, more: &Executed) {
     sum.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.wrapping_add(*more));
 }
 

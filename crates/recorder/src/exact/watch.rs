@@ -14,6 +14,7 @@
 mod costs;
 pub mod live;
 mod native;
+mod seen;
 pub mod view;
 
 use crate::clock::{clock, cpu_time, monotonic_ns};
@@ -21,14 +22,14 @@ use crate::error::RecorderError;
 use crate::flows::{Flow, Flows};
 use crate::memory::Mapping;
 use crate::page_history::{Histories, History};
-use crate::regions::Regions;
-use crate::running::{Looks, Running};
+use crate::running::Looks;
 use crate::session::{Session, SessionOptions};
 use crate::signals::block_signals;
 use crate::switching::{Code, Done, Switched, Switching, steps};
 use crate::timeline::{Executed, Sample, Timeline, join_samples};
 use costs::{Costs, SHARE};
 use native::{NativeTime, Pace};
+pub use seen::Seen;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::thread;
@@ -64,15 +65,6 @@ pub struct Watched {
     pub histories: Vec<History>,
     /// Windows, if accesses were observed in windows only.
     pub switched: Option<Switched>,
-}
-
-/// What was seen of a process.
-#[derive(Debug, Default)]
-pub struct Seen {
-    /// Ordered by slice and thread.
-    pub samples: Vec<Sample>,
-    pub running: Running,
-    pub regions: Regions,
 }
 
 /// Watches until `ended` is set and the watching thread is unparked.
@@ -268,7 +260,7 @@ impl Watch<'_> {
         let code = self.switching.as_ref().map(Switching::code);
         let done = code.map_or(self.done, |code| self.note_done(code));
         let switched = self.switching.map(|switching| switching.finish(now_ns, done));
-        let processes = self.processes.into_iter().map(|process| process.seen).collect();
+        let processes = self.processes.into_iter().map(Process::into_seen).collect();
         let flows = self.flows.finish();
         let histories = self.histories.map(Histories::finish).unwrap_or_default();
         Watched { timeline: Some(self.timeline), processes, flows, histories, switched }
@@ -531,6 +523,10 @@ impl<'a> Process<'a> {
         cpu_ns.saturating_sub(std::mem::replace(&mut self.cpu_ns, cpu_ns))
     }
 
+    fn into_seen(self) -> Seen {
+        Seen { native: self.native_time.into_estimated(), ..self.seen }
+    }
+
     /// A new program in the process: its threads are numbered and count from 0 again.
     fn start_anew_after_exec(&mut self) {
         let Some(shared) = &self.shared else { return };
@@ -542,6 +538,7 @@ impl<'a> Process<'a> {
             self.calls.clear();
             self.known = 0;
             self.seen = Seen::default();
+            self.native_time = NativeTime::default();
             self.look_at = Instant::now();
             self.look_after = FIRST_LOOK;
         }

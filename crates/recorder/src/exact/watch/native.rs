@@ -8,7 +8,8 @@
 
 use super::Process;
 use crate::switching::Code;
-use crate::timeline::{Executed, Sample, join_equal};
+use crate::timeline::{self, Executed, Sample, join_equal};
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use wire::session::{MAX_THREADS, ThreadPage};
 use wire::windows::native::{AWAY, CALLED, CALLING, SIGNAL, VALUE};
@@ -40,6 +41,8 @@ pub struct NativeTime {
     /// Processor time of the last light time, and what threads executed in it.
     last_ns: u64,
     last: Vec<(u32, Executed)>,
+    /// What threads are estimated to have executed natively.
+    estimated: BTreeMap<u32, Executed>,
 }
 
 impl NativeTime {
@@ -64,7 +67,12 @@ impl NativeTime {
         }
     }
 
-    fn add_native(&self, cpu_ns: u64, slice: u32, first: usize, samples: &mut Vec<Sample>) {
+    /// What threads are estimated to have executed natively, which their pages do not count.
+    pub fn into_estimated(self) -> BTreeMap<u32, Executed> {
+        self.estimated
+    }
+
+    fn add_native(&mut self, cpu_ns: u64, slice: u32, first: usize, samples: &mut Vec<Sample>) {
         let sum = |all: &mut dyn Iterator<Item = Executed>| all.map(|e| e[0]).sum::<u64>() as f64;
         let before = sum(&mut self.last.iter().map(|last| last.1));
         let counted = sum(&mut samples[first..].iter().map(|sample| sample.executed));
@@ -75,6 +83,7 @@ impl NativeTime {
         let times = (expected - counted).max(0.0) / before;
         for &(thread, executed) in &self.last {
             let executed = executed.map(|count| (count as f64 * times).round() as u64);
+            timeline::add(self.estimated.entry(thread).or_default(), &executed);
             samples.push(Sample { slice, thread, executed });
         }
         let mut of_slice = samples.split_off(first);

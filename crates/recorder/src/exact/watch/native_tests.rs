@@ -26,6 +26,10 @@ fn native_time_counts_at_the_rate_of_the_light_time_before() {
     let (mut time, mut samples) = after_light(0);
     time.add(Code::Native, pace(50 * MS, 0), 4, &mut samples);
     assert_eq!(samples[2..], [sample(4, 0, 5000), sample(4, 2, 15_000)]);
+    time.add(Code::Native, pace(10 * MS, 0), 5, &mut samples);
+    let estimated = time.into_estimated();
+    assert_eq!(estimated[&2], [18_000, 9000, 4500]);
+    assert_eq!(estimated.len(), 2);
 }
 
 #[test]
