@@ -85,13 +85,12 @@ pub fn profile(
         ended_ns => ended_ns,
     };
     let since_start = |ns| timeline.since_start(ns);
-    let mut threads = {
+    let threads = {
         let resolver = &mut run.found.resolver.borrow_mut();
-        thread_rows(&raw, &modules, since_start, ended_ns, resolver)
+        let mut rows = thread_rows(&raw, &modules, since_start, ended_ns, resolver);
+        run.found.watched.add_native(session.segment(), &mut rows);
+        rows
     };
-    if let Some(seen) = run.found.watched.processes.get(session.segment() as usize) {
-        seen.add_native(&mut threads);
-    }
     let tables = Tables::read(
         session,
         header,
@@ -114,9 +113,7 @@ pub fn profile(
         schema_version: SCHEMA_VERSION,
         tool: concat!("threadtalk ", env!("CARGO_PKG_VERSION")).into(),
         command: run.target.argv.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
-        directory: std::env::current_dir()
-            .map(|d| d.to_string_lossy().into_owned())
-            .unwrap_or_default(),
+        directory: directory(),
         started: humantime::format_rfc3339_seconds(run.started).to_string(),
         wall_seconds: run.ended.wall.as_secs_f64(),
         cpu_seconds: run.ended.cpu.as_secs_f64(),
@@ -139,6 +136,11 @@ pub fn profile(
         page_use: pages::page_use(&tables.pages, run.options.pages, lost),
     };
     Ok(tables.into_profile(meta, threads))
+}
+
+/// The current one; empty where it is gone.
+fn directory() -> String {
+    std::env::current_dir().map(|d| d.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// The exit code, or the signal that ended the program.

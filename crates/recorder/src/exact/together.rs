@@ -148,7 +148,7 @@ impl Process {
         }
         let counts = tables::read_counts(&session, options, found, timeline, raw.len())?;
         let seen = found.watched.processes.get(segment as usize);
-        seen.into_iter().for_each(|seen| seen.add_native(&mut threads));
+        found.watched.add_native(segment, &mut threads);
         Ok(Self {
             segment,
             execs: header.execs.load(Relaxed),

@@ -19,17 +19,17 @@ pub mod view;
 
 use crate::clock::{clock, cpu_time, monotonic_ns};
 use crate::error::RecorderError;
-use crate::flows::{Flow, Flows};
+use crate::flows::Flows;
 use crate::memory::Mapping;
-use crate::page_history::{Histories, History};
+use crate::page_history::Histories;
 use crate::running::Looks;
 use crate::session::{Session, SessionOptions};
 use crate::signals::block_signals;
-use crate::switching::{Code, Done, Switched, Switching, steps};
+use crate::switching::{Code, Done, Switching, steps};
 use crate::timeline::{Executed, Sample, Timeline, join_samples};
 use costs::{Costs, SHARE};
 use native::{NativeTime, Pace};
-pub use seen::Seen;
+pub use seen::{Seen, Watched};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::thread;
@@ -51,21 +51,6 @@ const MAX_SLICES: usize = 1 << 18;
 
 /// How the memory of a recording looks in `/proc/PID/maps`.
 const OUR_MEMORY: &str = "/memfd:threadtalk-session";
-
-/// What was seen of a recording.
-#[derive(Debug, Default)]
-pub struct Watched {
-    /// `None` when the program never began.
-    pub timeline: Option<Timeline>,
-    /// By the number of the segment; processes that came and went unseen may be missing at the end.
-    pub processes: Vec<Seen>,
-    /// Likewise: when they counted what.
-    pub flows: Vec<Flow>,
-    /// Likewise: when they accessed which page.
-    pub histories: Vec<History>,
-    /// Windows, if accesses were observed in windows only.
-    pub switched: Option<Switched>,
-}
 
 /// Watches until `ended` is set and the watching thread is unparked.
 pub fn watch(
