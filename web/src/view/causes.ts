@@ -68,7 +68,7 @@ export function costs({ cpu_share, low, high, worth, not_known, without, gain }:
       ? ` (${percent(low)} to ${percent(high)}, an estimate${apart})`
       : `, an estimate${apart}`
   const hardly = worth || not_known ? '' : without ? ': alone hardly worth a change' : ': hardly worth a change'
-  const times = (gain: number) => (gain < 10 ? gain.toFixed(1) : 'more than 10')
+  const times = (gain: number) => (gain < 10 ? gain.toFixed(1) : '10 or more')
   const faster =
     gain && worth && gain.times >= 1.1
       ? `: ${times(gain.times)} times as fast without them (${times(gain.low)} to ${times(gain.high)})`

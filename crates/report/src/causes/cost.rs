@@ -79,11 +79,15 @@ impl Gain {
 
     /// `1.6 times as fast without them (1.1 to 6.7)`.
     fn words(&self) -> String {
-        let most = match self.high >= MANY_TIMES {
-            true => format!("more than {MANY_TIMES:.0}"),
-            false => format!("{:.1}", self.high),
+        let number = |times: f64| match times >= MANY_TIMES {
+            true => format!("{MANY_TIMES:.0} or more"),
+            false => format!("{times:.1}"),
         };
-        format!("{:.1} times as fast without them ({:.1} to {most})", self.times, self.low)
+        let range = match self.low >= MANY_TIMES {
+            true => String::new(),
+            false => format!(" ({} to {})", number(self.low), number(self.high)),
+        };
+        format!("{} times as fast without them{range}", number(self.times))
     }
 }
 
@@ -224,8 +228,10 @@ mod tests {
         assert_eq!(
             cost.words(),
             "costs about 40 % of the processor time (estimate: 10 % to 95 %): 1.7 times as fast \
-             without them (1.1 to more than 10)"
+             without them (1.1 to 10 or more)"
         );
+        let most = Gain::of(Some(0.95), Some(0.93), Some(1.0)).unwrap();
+        assert_eq!(most.words(), "10 or more times as fast without them");
         let lock = cost.leaving_out("the waiting for the lock", None, None, true);
         assert_eq!(lock.gain, None);
     }
