@@ -165,9 +165,15 @@ impl Costs {
         (own > 0.0).then(|| (waited / own).min(1.0))
     }
 
-    /// What so many transfers would cost at most.
+    /// What so many transfers would cost at most. The program's own time says nothing of it: in
+    /// this run, its threads hardly made any.
     pub(super) fn at_most(&self, events: u64) -> AtMost {
-        AtMost { events, cpu_share: self.of_events(events, None, false).cpu_share }
+        let waited = events as f64 * self.latency.mid;
+        let cpu_share = match &self.own {
+            Own::Both(_, count) => Some(waited / (INSTRUCTION.mid * count + waited).max(1.0)),
+            _ => self.share(events as f64, End::Mid),
+        };
+        AtMost { events, cpu_share }
     }
 
     /// What the machine allows.
@@ -315,6 +321,12 @@ mod tests {
         };
         assert_eq!(tight(cost, Some(60_000.0)), Some(0.0));
         assert_eq!([tight(cost, Some(40_000.0)), tight(cost, None)], [cost.low; 2]);
+        let mut profile = sample(2, &[]).profile();
+        profile.threads[0].instructions = 20_000_000_000;
+        profile.meta.own_time = Some(OwnTime { seconds: 1.0, low: 0.9, high: 1.1 });
+        // If its threads ran at once, it would take longer.
+        let most = Costs::of(&profile, None, 500).at_most(40_000_000).cpu_share.unwrap();
+        assert!((most - 0.5).abs() < 1e-9, "{most}");
         let wide = alone(1.0, 1e9, 5_000_000);
         assert!(wide.low.unwrap() < 0.25 && wide.high.unwrap() > 0.85, "{wide:?}");
     }
