@@ -49,7 +49,7 @@ pub struct Cost {
     pub gain: Option<Gain>,
 }
 
-/// How many times less processor time a program would take.
+/// How many times as fast a program would be, in processor time.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, TS)]
 pub struct Gain {
     /// From 1 on.
