@@ -8,6 +8,7 @@ use crate::{Machine, Missing, Tools};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 use test_support::{Outcome, Run, Scratch, paths, probe};
 
@@ -17,9 +18,17 @@ const INIT: &str = include_str!("init.sh");
 const PORTS: [&str; 4] = ["stdout", "stderr", "out.tar", "code"];
 
 /// Boots of one script. QEMU's multi-threaded emulation now and then fails an assertion of its own
-/// while the guest maps its devices (`iotlb_to_section`), and once in hundreds of boots the guest
-/// has no serial ports. Neither says anything about the script.
+/// while the guest maps its devices (`iotlb_to_section`); once in hundreds of boots the guest has
+/// no serial ports, or a processor loses its timer ([`LOST_TIMER`]). None of that says anything
+/// about the script.
 const MAX_BOOTS: usize = 3;
+
+/// What the guest's kernel prints some 20 s after one of its emulated processors has lost its
+/// timer. That processor does nothing more.
+const LOST_TIMER: &str = "timer wakeup didn't happen";
+
+/// How often is looked whether the guest has said how its script ended, or has lost a timer.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What the guest's kernel prints when it gives up.
 const PANIC: &str = "Kernel panic";
@@ -173,11 +182,10 @@ impl Guest {
         };
         let outcome = (1..MAX_BOOTS).map(boot).find(has_run).unwrap_or_else(|| boot(MAX_BOOTS));
         let (stdout, stderr, console) = (said("stdout"), said("stderr"), said("console"));
-        if outcome.timed_out {
-            return Err(LabError::TimedOut { within: self.timeout, stdout, stderr, console });
-        }
-        let code = said("code");
-        let Some((exit_code, up)) = ending(&code) else {
+        let Some((exit_code, up)) = ending(&said("code")) else {
+            if outcome.timed_out {
+                return Err(LabError::TimedOut { within: self.timeout, stdout, stderr, console });
+            }
             return Err(LabError::Stopped { qemu: outcome.to_string(), stderr, console });
         };
         if let Some(out) = &self.out {
@@ -222,8 +230,29 @@ impl Guest {
             run = run.arg("-chardev").arg(format!("file,id=c{port},path={}", file(name)));
             run = run.arg("-device").arg(format!("virtserialport,chardev=c{port},nr={port}"));
         }
-        run.run()
+        run.run_meanwhile(|qemu| end_in_time(qemu, folder))
     }
+}
+
+/// Ends QEMU once the guest has said all that it has to say, or will never say anything.
+fn end_in_time(qemu: u32, folder: &Path) {
+    let said = |name: &str| fs::read(folder.join(name)).unwrap_or_default();
+    let has_ended = || said("code").ends_with(b"\n");
+    let has_lost = || String::from_utf8_lossy(&said("console")).contains(LOST_TIMER);
+    while is_running(qemu) {
+        if has_ended() || has_lost() {
+            // SAFETY: a system call. The process is not waited for yet, so the number is its own.
+            unsafe { libc::kill(qemu as libc::pid_t, libc::SIGKILL) };
+            return;
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+/// Whether a child of ours that is not waited for yet has not ended.
+fn is_running(child: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
 /// Exit code and uptime, as `init.sh` sends them.
@@ -280,6 +309,21 @@ mod tests {
         let has = |part: &str| found.iter().any(|path| path.to_string_lossy().contains(part));
         assert!(has("libc.so") && has("ld-linux"), "{found:?}");
         assert!(libraries(Path::new("/etc/os-release")).is_empty());
+    }
+
+    #[test]
+    fn a_guest_that_has_ended_or_never_will_is_not_waited_for() {
+        for (port, said) in [("code", "0 5.25\n"), ("console", "rcu: timer wakeup didn't happen")] {
+            let scratch = Scratch::new();
+            fs::write(scratch.join(port), said).unwrap();
+            let outcome =
+                Run::new("sleep").arg("60").run_meanwhile(|pid| end_in_time(pid, scratch.path()));
+            assert_eq!(outcome.signal, Some(libc::SIGKILL), "{port}");
+        }
+        let scratch = Scratch::new();
+        fs::write(scratch.join("code"), "0 5.2").unwrap();
+        let outcome = Run::new("true").run_meanwhile(|pid| end_in_time(pid, scratch.path()));
+        assert_eq!(outcome.exit_code, Some(0));
     }
 
     #[test]

@@ -41,5 +41,5 @@ wait $said $complained
 tar -cf /dev/vport0p3 -C /out .
 read -r up _ </proc/uptime
 echo "$code $up" >/dev/vport0p4
-# Ends QEMU.
+# QEMU is ended from outside as soon as the code is there; this ends it if not.
 reboot -f
