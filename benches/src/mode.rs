@@ -17,15 +17,15 @@ pub enum Mode {
     Translate,
     /// The communication matrices.
     Matrix,
-    /// Matrices, sharing, lines and code sites: what `threadtalk record` does by default, with code
+    /// Matrices, sharing, lines and code sites: what `threadtalk record --exact` does, with code
     /// that earlier runs of the benchmark have translated.
     Detail,
     /// As `Detail`, without following what the program allocates.
     NoObjects,
     /// As `Detail`, with accesses counted by page.
     Pages,
-    /// In windows, with the option that sets the dial and its value.
-    Windows(&'static str, &'static str),
+    /// In windows: as `threadtalk record` does unless told otherwise, or with what sets the dial.
+    Windows(&'static [&'static str]),
     /// As `Detail`, with all code translated anew.
     NoStore,
     /// As `Detail`, with an empty store of translated code: all code is translated, and kept.
@@ -87,7 +87,7 @@ impl Mode {
             Mode::Sampled => vec!["--sample"],
             Mode::SampledNoObjects => vec!["--sample", "--no-objects"],
             Mode::Watched => vec!["--sample", "--watch"],
-            Mode::Windows(dial, value) => vec![dial, value],
+            Mode::Windows(dial) => dial.to_vec(),
             Mode::Matrix => vec!["--exact", "--matrix"],
             Mode::NoObjects => vec!["--exact", "--no-objects"],
             Mode::Pages => vec!["--exact", "--pages"],

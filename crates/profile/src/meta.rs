@@ -238,8 +238,8 @@ pub struct OwnTime {
 /// Windows of exact recording, and what they were good for.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Windows {
-    /// What was asked for, like `2x` (times as long as without recording) or `5%` (share of the
-    /// time).
+    /// What was asked for, like `2x` (times as long as without recording), `usual` (1.2 times, and
+    /// 2 times for the first two seconds) or `5%` (share of the time).
     pub asked: String,
     /// Windows whose counts count.
     pub windows: u64,

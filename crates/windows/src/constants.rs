@@ -65,6 +65,18 @@ pub const MAX_DOUBT: f64 = 0.2;
 /// it may be wrong by.
 pub const MISSED_IGNORED: f64 = 0.2;
 
+/// Times as long as alone that a run usually may take at its beginning and afterwards: at the
+/// first, a second has the windows that amounts need, with the other it has 4 to 7 (zstd), and a
+/// run of six to seven seconds tells its volume within 8 % with both (stencil, sort).
+pub const USUALLY_AT_FIRST: f64 = 2.0;
+/// See [`USUALLY_AT_FIRST`].
+pub const USUALLY: f64 = 1.2;
+
+/// That beginning: wall-clock time that the program takes alone. Twice as long would make ten
+/// seconds 15; half as long leaves runs of two seconds, such as tests and small inputs, with too
+/// few windows.
+pub const BEGINNING: u64 = 2000 * MILLISECOND;
+
 /// Shortest part of the time that is worth windows at all, and so the longest period: at 1 %, 20 s
 /// have ten windows of the shortest length.
 pub const MIN_DUTY: f64 = 0.01;

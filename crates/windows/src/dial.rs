@@ -22,6 +22,8 @@
 //! *Whole again.* Where recording whole fits into the budget, no windows are needed: see
 //! `whole.rs`. Light time of its own tells that, which is a period without a window.
 //!
+//! *The usual budget* gives more at the beginning of a run (`budget.rs`).
+//!
 //! *Least.* A period is at most [`MIN_DUTY`]'s inverse times its window. A budget that does not
 //! even pay for the time between windows is exceeded; [`Scheduler::promise`] then says by how much
 //! at least.
@@ -29,6 +31,7 @@
 //! *Duty.* Windows take a fixed share of wall-clock time, from the start on. Light time, once a
 //! second, tells what the program takes alone; a run shorter than [`FIRST_LOOK`] has none.
 
+use crate::budget::{Budget, Given};
 use crate::constants::{
     AGAIN_STEP, FIRST_LOOK, FOR_HOOKS, FOR_LONG_GAPS, FOR_TRACKING, FOR_WHOLE, LOOK, LOOK_REST,
     MIN_DUTY, MIN_MEASURED, OVERDRAFT, SHORT_RUN, USUAL_COST, WANTED_WINDOWS, WHOLE_STEP,
@@ -43,6 +46,8 @@ use std::fmt;
 pub enum Dial {
     /// Times as long as without recording; more than 1.
     Budget(f64),
+    /// A budget of 1.2, and of 2 for the first two seconds of what the program takes alone.
+    Usual,
     /// Share of time in windows; more than 0, at most 1.
     Duty(f64),
 }
@@ -112,6 +117,32 @@ impl fmt::Display for Trouble {
 
 impl std::error::Error for Trouble {}
 
+/// What limits windows.
+#[derive(Clone, Copy, Debug)]
+enum Limit {
+    /// What they cost.
+    Budget(Budget),
+    /// Their share of the time.
+    Duty(f64),
+}
+
+impl Limit {
+    fn of(dial: Dial) -> Self {
+        match dial {
+            Dial::Budget(times) => Self::Budget(Budget::times(times)),
+            Dial::Usual => Self::Budget(Budget::USUAL),
+            Dial::Duty(duty) => Self::Duty(duty),
+        }
+    }
+
+    fn budget(&self) -> Option<&Budget> {
+        match self {
+            Self::Budget(budget) => Some(budget),
+            Self::Duty(_) => None,
+        }
+    }
+}
+
 /// What the dial can hold.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Promise {
@@ -173,7 +204,7 @@ struct Planned {
 /// The dial at work.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
-    dial: Dial,
+    limit: Limit,
     assumed: Assumed,
     random: Random,
     state: State,
@@ -195,19 +226,16 @@ impl Scheduler {
     pub fn new(dial: Dial, assumed: Assumed, seed: u64) -> Result<Self, Trouble> {
         let possible = match dial {
             Dial::Budget(budget) => budget.is_finite() && budget > 1.0,
+            Dial::Usual => true,
             Dial::Duty(duty) => duty > 0.0 && duty <= 1.0,
         };
-        let budget = match dial {
-            Dial::Budget(budget) => Some(budget),
-            Dial::Duty(_) => None,
-        };
         let scheduler = Self {
-            dial,
+            limit: Limit::of(dial),
             assumed,
             random: Random::new(seed),
             state: State::Start,
             planned: None,
-            whole: Whole::new(budget),
+            whole: Whole::new(None),
             look: None,
             last: 0,
             windows: 0,
@@ -219,19 +247,23 @@ impl Scheduler {
     /// What can be promised. The least is that of the time between windows and the fewest windows.
     pub fn promise(&self) -> Promise {
         let least = self.assumed.off.max(1.0) / (1.0 - MIN_DUTY);
-        match self.dial {
-            Dial::Budget(budget) if budget < least => Promise::Least(least),
+        match self.limit.budget() {
+            Some(budget) if budget.least() < least => Promise::Least(least),
             _ => Promise::Kept,
         }
     }
 
     /// By how much a budget was exceeded, if it was by more than a tenth and the run was not short.
     pub fn exceeded(&self, seen: &Observation) -> Option<Exceeded> {
-        let Dial::Budget(budget) = self.dial else { return None };
         let costs = self.costs(seen);
+        let [cpu, wall] = self.limit.budget()?.of(&costs);
         let times = |cost: &Cost| (cost.alone + cost.lost) / cost.alone.max(1.0);
-        let worst = if times(&costs.cpu) > times(&costs.wall) { costs.cpu } else { costs.wall };
+        let (worst, given) = match times(&costs.cpu) > times(&costs.wall) {
+            true => (costs.cpu, cpu),
+            false => (costs.wall, wall),
+        };
         let least = worst.off / (1.0 - MIN_DUTY);
+        let budget = given.so_far(&worst);
         let exceeded = Exceeded { budget, times: times(&worst), least };
         let short = worst.alone < SHORT_RUN as f64;
         (!short && exceeded.times > TOLERANCE * budget).then_some(exceeded)
@@ -240,18 +272,15 @@ impl Scheduler {
     /// Whether looking at what is allocated takes more than its part of what the budget gives, so
     /// that it is to be done in windows only.
     pub fn hooks_are_too_dear(&self, seen: &Observation) -> bool {
-        let Dial::Budget(budget) = self.dial else { return false };
+        let Some(budget) = self.budget(seen) else { return false };
         let off = &seen.spent.off;
         let alone = off.cpu as f64 / self.costs(seen).cpu.off;
         off.cpu >= MIN_MEASURED && off.hooks as f64 > FOR_HOOKS * (budget - 1.0) * alone
     }
 
-    /// Times as long as alone that the program may take, if that is what was asked for.
-    pub fn budget(&self) -> Option<f64> {
-        match self.dial {
-            Dial::Budget(budget) => Some(budget),
-            Dial::Duty(_) => None,
-        }
+    /// Times as long as alone that the program may take now, if a budget was asked for.
+    pub fn budget(&self, seen: &Observation) -> Option<f64> {
+        self.limit.budget().map(|budget| budget.of(&self.costs(seen))[0].now)
     }
 
     /// Windows that were opened.
@@ -271,6 +300,7 @@ impl Scheduler {
             self.look = self.look.map(|look| look.min(now + LOOK_REST));
             return Err(Trouble::ClockWentBack);
         }
+        self.whole.may_take(self.budget(seen));
         Ok(match self.state {
             State::Start | State::Whole if self.may_record_whole(seen) => {
                 let period = self.state == State::Start;
@@ -314,11 +344,11 @@ impl Scheduler {
 
     /// Whether more of what a short run may lose is left than is kept for windows.
     fn may_record_whole(&self, seen: &Observation) -> bool {
-        let Dial::Budget(budget) = self.dial else { return false };
+        let Some(budget) = self.limit.budget() else { return false };
         let costs = self.costs(seen);
-        [costs.cpu, costs.wall].iter().all(|cost| {
+        [costs.cpu, costs.wall].iter().zip(budget.of(&costs)).all(|(cost, given)| {
             let kept = 1.0 - FOR_WHOLE * (USUAL_COST / cost.on).min(1.0);
-            saved(cost, budget) > kept * (budget - cost.off) * rest(cost)
+            saved(cost, given) > kept * (given.now - cost.off) * rest(cost)
         })
     }
 
@@ -343,7 +373,7 @@ impl Scheduler {
 
     /// Whether light time is to begin.
     fn looks(&mut self, seen: &Observation) -> bool {
-        let Dial::Duty(duty) = self.dial else {
+        let Limit::Duty(duty) = self.limit else {
             return self.whole.looks(seen.now, &seen.spent);
         };
         let look = self.look.get_or_insert(seen.now + FIRST_LOOK);
@@ -377,7 +407,7 @@ impl Scheduler {
 
     /// For which part of the time between windows tracked lines can be paid for.
     fn tracking(&self, seen: &Observation) -> f64 {
-        let Dial::Budget(budget) = self.dial else { return 1.0 };
+        let Some(budget) = self.budget(seen) else { return 1.0 };
         let part = if seen.long_gaps { FOR_LONG_GAPS } else { FOR_TRACKING };
         let given = budget - 1.0;
         // A small budget needs light time to see what tracking costs: that of the program's start,
@@ -406,11 +436,11 @@ impl Scheduler {
     /// Length of the next period.
     fn period(&self, seen: &Observation) -> u64 {
         let window = seen.lengths.whole() as f64;
-        let budget = match self.dial {
-            Dial::Duty(duty) => return (window / duty) as u64,
-            Dial::Budget(budget) => budget,
-        };
         let costs = self.costs(seen);
+        let [given_cpu, given_wall] = match &self.limit {
+            Limit::Budget(budget) => budget.of(&costs),
+            Limit::Duty(duty) => return (window / duty) as u64,
+        };
         // How many threads run at once, in windows and between them.
         let at_once =
             |spent: &Spent| (spent.wall > 0).then(|| spent.cpu as f64 / spent.wall as f64);
@@ -418,8 +448,8 @@ impl Scheduler {
         let all = at_once(off).or(at_once(whole)).unwrap_or(1.0);
         let in_window = at_once(on).unwrap_or(all);
         let missing = WANTED_WINDOWS.saturating_sub(self.windows);
-        let cpu = between(&costs.cpu, budget, window * in_window, missing) / all.max(1e-9);
-        let wall = between(&costs.wall, budget, window, missing);
+        let cpu = between(&costs.cpu, given_cpu, window * in_window, missing) / all.max(1e-9);
+        let wall = between(&costs.wall, given_wall, window, missing);
         // A window that is expected to see no work costs nothing; whatever comes then is debt.
         let most = window / MIN_DUTY;
         (window + cpu.max(wall).max(0.0)).min(most) as u64
@@ -437,16 +467,16 @@ fn rest(cost: &Cost) -> f64 {
 
 /// What may still be lost: what the budget gives for the time alone so far, or for a short run at
 /// the least, less what was lost and what the rest of that short run will lose.
-fn saved(cost: &Cost, budget: f64) -> f64 {
+fn saved(cost: &Cost, given: Given) -> f64 {
     let rest = rest(cost);
-    (budget - 1.0) * (cost.alone + rest) - cost.lost - (cost.off - 1.0) * rest
+    given.in_all(cost.alone + rest) - cost.lost - (cost.off - 1.0) * rest
 }
 
 /// Time between windows that pays for a window which takes `time`, in the same sort of time;
 /// infinite if none does. `missing`: windows that a short run is to get still.
-fn between(cost: &Cost, budget: f64, time: f64, missing: usize) -> f64 {
+fn between(cost: &Cost, given: Given, time: f64, missing: usize) -> f64 {
     let work = time / cost.on;
-    let (saved, rest) = (saved(cost, budget), rest(cost));
+    let (saved, rest) = (saved(cost, given), rest(cost));
     if rest > 0.0 {
         let each = time - cost.off * work;
         let overdraft = if missing > 0 { OVERDRAFT * SHORT_RUN as f64 } else { 0.0 };
@@ -456,11 +486,11 @@ fn between(cost: &Cost, budget: f64, time: f64, missing: usize) -> f64 {
             return (rest / number - work).max(0.0) * cost.off;
         }
     }
-    let owed = work * (cost.on - budget) - saved;
+    let owed = work * (cost.on - given.now) - saved;
     if owed <= 0.0 {
         return 0.0;
     }
-    let gain = budget - cost.off;
+    let gain = given.now - cost.off;
     if gain <= 0.0 { f64::INFINITY } else { owed / gain * cost.off }
 }
 

@@ -112,6 +112,24 @@ fn a_budget_is_kept_and_used_whatever_windows_cost() {
 }
 
 #[test]
+fn the_usual_budget_gives_a_short_run_its_windows_and_a_long_one_its_speed() {
+    for (seconds, most) in [(1, 2.1), (2, 2.1), (10, 1.4), (60, 1.26)] {
+        for on in [2.5, 11.0] {
+            let run = Run { alone: seconds * SECOND, off: 1.06, on, ..Run::default() };
+            let (usual, plain) = (run.under(Dial::Usual), run.under(Dial::Budget(1.2)));
+            let [cpu, wall] = [usual.cpu, usual.wall];
+            assert!(cpu <= most && wall <= most, "{seconds} s, {on}: {cpu} {wall}");
+            let windows = [usual.windows, plain.windows];
+            assert!(windows[0] >= MIN_WINDOWS && windows[0] > windows[1], "{on}: {windows:?}");
+        }
+    }
+    let run = Run { off: 1.06, on: 1.8, again: Some(1.5), ..Run::default() };
+    let went = run.under(Dial::Usual);
+    // What fits into the beginning's budget does not fit into what follows.
+    assert!((0.03..0.2).contains(&went.again) && went.cpu <= 1.32, "{} {}", went.again, went.cpu);
+}
+
+#[test]
 fn a_program_whose_windows_only_are_dear_is_recorded_whole() {
     let under =
         |on, again| Run { on, again: Some(again), ..Run::default() }.under(Dial::Budget(2.0));

@@ -16,6 +16,7 @@
 //! | `rule.rs` | what counts in a window, and what true and false sharing mean there |
 //! | `lengths.rs` | how long warm-up and counting part are to be |
 //! | `cost.rs` | what recording has cost so far, from work in windows and outside |
+//! | `budget.rs` | how many times as long a run may take: always, or more at its beginning |
 //! | `dial.rs` | when the next window opens: within a budget or at a fixed duty |
 //! | `whole.rs` | whether recording whole fits into the budget |
 //! | `random.rs` | the seeded random numbers that place windows |
@@ -23,6 +24,7 @@
 //! Neighbours: `agent` switches and counts, `recorder` feeds this crate and makes tables of its
 //! estimates. `docs/internals/windows.md` explains the estimator.
 
+mod budget;
 pub mod constants;
 mod cost;
 mod dial;

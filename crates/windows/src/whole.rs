@@ -59,8 +59,8 @@ struct Held {
 
 impl Whole {
     pub fn new(budget: Option<f64>) -> Self {
-        Self {
-            budget: budget.filter(|budget| *budget >= LEAST_FOR_WHOLE),
+        let mut whole = Self {
+            budget: None,
             look: 0,
             trial: None,
             rest: TRIAL_REST,
@@ -68,7 +68,14 @@ impl Whole {
             judged: Sums::default(),
             now: Held { over: true, ..Held::default() },
             most: FIRST_LOOK,
-        }
+        };
+        whole.may_take(budget);
+        whole
+    }
+
+    /// How many times as long as alone the program may take from now on; `None`: no budget.
+    pub fn may_take(&mut self, budget: Option<f64>) {
+        self.budget = budget.filter(|budget| *budget >= LEAST_FOR_WHOLE);
     }
 
     /// Whether light time is to begin, so that it is known what the program takes alone.

@@ -56,6 +56,8 @@ struct Options {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum How {
     Exact,
+    /// As record does unless told otherwise
+    Usual,
     /// With a budget of 2x
     Windows,
     /// With a budget of 20 %
@@ -67,6 +69,7 @@ impl How {
     fn options(self) -> &'static [&'static str] {
         match self {
             How::Exact => &["--exact"],
+            How::Usual => &[],
             How::Windows => &["--budget", "2x"],
             How::Budget => &["--budget", "20%"],
             How::Sampled => &["--sample"],

@@ -31,11 +31,11 @@ use windows::Dial;
 
 /// Run a program and record which of its threads communicate
 ///
-/// The program is translated as it runs. By default it takes at most about twice as long: memory
-/// accesses are observed all the time while that is within the budget, as in short runs, and then
-/// in random windows of time. With --exact every access is observed, and the program runs several
-/// times slower. With --sample it runs at almost full speed, and less is known. 'threadtalk report'
-/// shows the profile.
+/// The program is translated as it runs. By default it takes about 1.2 times as long, and twice as
+/// long for the first two seconds: memory accesses are observed all the time while that is within
+/// the budget, as in short runs, and then in random windows of time. With --exact every access is
+/// observed, and the program runs several times slower. With --sample it runs at almost full speed,
+/// and less is known. 'threadtalk report' shows the profile.
 #[derive(clap::Args)]
 #[command(group(ArgGroup::new("sampling").args(["sample", "pid"]).multiple(true)))]
 #[command(after_help = EXAMPLES)]
@@ -69,7 +69,8 @@ pub struct Args {
     /// Count by replaying a trace of every access: slow, to check the engine with
     #[arg(long, conflicts_with = "sample", help_heading = EXACT, hide_short_help = true)]
     reference: bool,
-    /// Times as long as natively, like 3x [default: 2x]
+    /// How much longer the program may take: in percent, like 20%, or times as long, like 3x
+    /// [default: 20%, and 2x for the first two seconds]
     ///
     /// Everything is observed while that is within the budget, as in short runs, and then random
     /// windows of time: amounts are estimates with intervals. --exact has no bound. When sampling,
@@ -382,15 +383,17 @@ fn of_windows(windows: &Windows) -> String {
     match windows.windows {
         0 if windows.observed >= 1.0 => ", all observed".into(),
         0 => format!(", {} of it observed", percent(windows.observed)),
-        count => format!(
-            ", estimated from {} and {} of the instructions{}",
-            several(count as usize, "window"),
-            percent(windows.observed),
-            match windows.whole {
-                whole if whole >= 0.1 => format!(" ({} recorded whole)", percent(whole)),
-                _ => String::new(),
-            }
-        ),
+        count => {
+            format!(
+                ", estimated from {} and {} of the instructions{}",
+                several(count as usize, "window"),
+                percent(windows.observed),
+                match windows.whole {
+                    whole if whole >= 0.1 => format!(" ({} recorded whole)", percent(whole)),
+                    _ => String::new(),
+                }
+            ) + if windows.too_short { ", which is too little to rely on" } else { "" }
+        }
     }
 }
 

@@ -158,6 +158,7 @@ fn windows(tables: &Tables, run: &Circumstances<'_>) -> Option<Windows> {
     let Windowed { windows, too_short, observed, whole, missed } = windowed;
     let asked = match run.options.windows? {
         Dial::Budget(times) => format!("{times}x"),
+        Dial::Usual => "usual".into(),
         Dial::Duty(share) => format!("{}%", share * 100.0),
     };
     let warm_up_ns = switched.warm_up_ns;
@@ -170,6 +171,8 @@ fn exceeded(header: &Header, run: &Circumstances<'_>) -> Option<Note> {
         return None;
     }
     let Exceeded { budget, times, least } = run.found.watched.switched.as_ref()?.exceeded?;
+    // What was asked for is said as it was; that of the usual one is computed.
+    let budget = (100.0 * budget).round() / 100.0;
     Some(Note::BudgetExceeded { budget, times, least })
 }
 

@@ -117,7 +117,7 @@ const FIRST_PART: Part = Part { period: 0, phase: Phase::Off, checked: true };
 
 fn first_phase(dial: Dial) -> Phase {
     match dial {
-        Dial::Budget(_) => Phase::Whole,
+        Dial::Budget(_) | Dial::Usual => Phase::Whole,
         Dial::Duty(_) => Phase::Off,
     }
 }
@@ -133,13 +133,17 @@ pub fn way(dial: Option<Dial>) -> u32 {
         None => used::NO,
         Some(Dial::Duty(_)) => used::SHARE,
         Some(dial) if is_native(dial) => used::NATIVE,
-        Some(Dial::Budget(_)) => used::LIGHT,
+        Some(Dial::Budget(_) | Dial::Usual) => used::LIGHT,
     }
 }
 
-/// Whether threads run natively between windows.
+/// Whether threads run natively between windows, at the latest after the beginning of the run.
 fn is_native(dial: Dial) -> bool {
-    matches!(dial, Dial::Budget(budget) if budget <= MAX_FOR_NATIVE)
+    match dial {
+        Dial::Budget(budget) => budget <= MAX_FOR_NATIVE,
+        Dial::Usual => true,
+        Dial::Duty(_) => false,
+    }
 }
 
 fn word(window: u32, now: Phase, light: bool) -> u32 {
@@ -170,8 +174,10 @@ pub struct Switching<'a> {
     /// Which code is run now, and what was shown last.
     code: Code,
     shown: (Phase, Code),
-    /// Whether threads may run the program's own code.
+    /// Whether threads may ever run the program's own code.
     native: bool,
+    /// Times as long as alone that the program may take now, if there is a budget.
+    budget: Option<f64>,
     asking: Asking,
     /// Whether the present part is to track blocks anew.
     anew: bool,
@@ -219,6 +225,7 @@ impl<'a> Switching<'a> {
             code: Code::Checked,
             shown: (first_phase(dial), Code::Checked),
             native: is_native(dial),
+            budget: None,
             asking: Asking::NEVER,
             anew: false,
             last: (0, Done::default()),
@@ -325,6 +332,7 @@ impl<'a> Switching<'a> {
         let spent = self.spent;
         let (lengths, long_gaps) = (self.chooser.lengths(), self.chooser.tracks_long());
         let seen = Observation { now: now_ns, spent, lengths, long_gaps };
+        self.budget = self.scheduler.budget(&seen);
         if self.fixed_ns.is_none() && self.scheduler.hooks_are_too_dear(&seen) {
             self.switched.unfollowed = true;
             self.first.records()[0].unfollowed.store(1, Relaxed);
@@ -404,12 +412,11 @@ impl<'a> Switching<'a> {
         let length = until - now_ns;
         let light = match self.fixed_ns {
             Some(_) => length / 2,
-            None => {
-                ((length as f64 * self.lit.part(self.scheduler.budget())) as u64).max(MIN_LIGHT_NS)
-            }
+            None => ((length as f64 * self.lit.part(self.budget)) as u64).max(MIN_LIGHT_NS),
         };
-        let is_long = self.fixed_ns.is_some() || length >= light + MIN_NATIVE_NS;
-        if !self.native || !is_long {
+        let is_needed = self.budget.is_some_and(|budget| budget <= MAX_FOR_NATIVE);
+        let is_native = is_needed && length >= light + MIN_NATIVE_NS || self.fixed_ns.is_some();
+        if !self.native || !is_native {
             parts.push(Stretch::new(until, Code::Light));
             return;
         }

@@ -261,6 +261,28 @@ fn threads_run_natively_on_small_budgets_only() {
     }
 }
 
+/// Observing this program makes it four times slower.
+#[test]
+fn the_usual_budget_has_native_time_after_the_beginning_of_the_run() {
+    assert_eq!(way(Some(Dial::Usual)), used::NATIVE);
+    let memory = memory();
+    let mut switching = switching(&memory, Dial::Usual);
+    let mut native_until = |until_ns| {
+        while switching.until_ns() < until_ns {
+            let now_ns = switching.until_ns();
+            let mut done = done(&switching, switching.last, now_ns);
+            if switching.part().phase != Phase::Off {
+                done.instructions -= (now_ns - switching.last.0) / 4 * 3;
+            }
+            switching.turn(now_ns, done);
+        }
+        switching.switched.native_ns
+    };
+    assert_eq!(native_until(2000 * MS), 0);
+    let native = native_until(20_000 * MS);
+    assert!(native > 4000 * MS, "{native}");
+}
+
 #[test]
 fn threads_may_go_in_native_time_only() {
     let memory = memory();

@@ -3,9 +3,6 @@
 use super::sampled;
 use windows::{Assumed, Dial, Promise, Scheduler};
 
-/// How many times as long a recording takes at most, unless told otherwise.
-const DEFAULT_TIMES: f64 = 2.0;
-
 /// A bound of what recording costs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Budget {
@@ -18,11 +15,11 @@ pub enum Budget {
 impl Budget {
     /// As the dial of windows.
     pub fn dial(budget: Option<Self>) -> Dial {
-        Dial::Budget(match budget {
-            None => DEFAULT_TIMES,
-            Some(Self::Times(times)) => times,
-            Some(Self::Percent(percent)) => 1.0 + percent / 100.0,
-        })
+        match budget {
+            None => Dial::Usual,
+            Some(Self::Times(times)) => Dial::Budget(times),
+            Some(Self::Percent(percent)) => Dial::Budget(1.0 + percent / 100.0),
+        }
     }
 
     /// In percent, for sampling.
