@@ -1,6 +1,7 @@
 //! The loop: observe, decide, act, tell; and at the end give everything back.
 
 use crate::actor::Actor;
+use crate::attention::Attention;
 use crate::error::DaemonError;
 use crate::journal;
 use crate::metric::Metric;
@@ -47,10 +48,6 @@ const SELDOM: Duration = Duration::from_secs(2);
 /// Is told sentences, with the time in s.
 pub type Tell<'a> = dyn Fn(f64, &str) + Sync + 'a;
 
-/// After more threads have begun to run, or communication seems to change, the sense looks closer
-/// until threads are placed, at most for so long. If they are not, then not again for at least
-/// twice as long.
-const HURRY: Duration = Duration::from_millis(2500);
 /// What is looked after, and how.
 pub struct Options {
     /// How it is decided.
@@ -235,9 +232,7 @@ struct Auto<'a> {
     refused: Vec<Refused>,
     allowed: CpuSet,
     look_seldom: Instant,
-    /// When to look closer no longer, and from when that may be done again.
-    hurry_until: Option<Instant>,
-    no_hurry_until: Instant,
+    attention: Attention,
     /// Most threads that were seen to run at a look.
     most_running: usize,
     /// Others are kept away as long as it is open.
@@ -261,6 +256,8 @@ impl<'a> Auto<'a> {
             Some(sense) => (Some(sense), None),
             None => find_sense(&options, &pids, machine.nodes() > 1)?,
         };
+        let may_rest = machine.nodes() == 1 || !options.settings.data;
+        let attention = Attention::new(Instant::now(), may_rest);
         let own = std::process::id();
         let status = Status {
             pid: own,
@@ -291,8 +288,7 @@ impl<'a> Auto<'a> {
             refused: Vec::new(),
             allowed,
             look_seldom: Instant::now(),
-            hurry_until: None,
-            no_hurry_until: Instant::now(),
+            attention,
             most_running: 0,
             options,
             _lock: lock,
@@ -356,8 +352,12 @@ impl<'a> Auto<'a> {
         let running = seen.tasks.iter().filter(|task| task.ran_ns > 0).count();
         let more = running > self.most_running;
         self.most_running = self.most_running.max(running);
-        let placed = decision.notes.iter().any(|note| matches!(note, Note::Placed { .. }));
-        self.hurry(more || self.decider.seems_changed(), placed);
+        let reason = more || self.decider.seems_changed();
+        if let Some(pace) = self.attention.next(Instant::now(), reason, &decision.notes)
+            && let Some(sense) = &mut self.sense
+        {
+            sense.pace(pace);
+        }
         let seconds = seen.at_ns as f64 / 1e9;
         self.programs.take_in(&seen, &decision, seconds);
         for note in &decision.notes {
@@ -369,24 +369,6 @@ impl<'a> Auto<'a> {
             self.status.say(seconds, line);
         }
         Ok(busy)
-    }
-
-    /// Lets the sense look closer for a moment, if there is reason to, and it may.
-    fn hurry(&mut self, reason: bool, placed: bool) {
-        let now = Instant::now();
-        let Some(sense) = &mut self.sense else { return };
-        match self.hurry_until {
-            Some(until) if placed || now >= until => {
-                self.hurry_until = None;
-                self.no_hurry_until = if placed { now } else { now + HURRY * 2 };
-                sense.hurry(false);
-            }
-            None if reason && !placed && now >= self.no_hurry_until => {
-                self.hurry_until = Some(now + HURRY);
-                sense.hurry(true);
-            }
-            _ => {}
-        }
     }
 
     /// Looks for a sense once there are processes.

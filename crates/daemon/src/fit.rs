@@ -8,7 +8,7 @@
 use crate::actor::Actor;
 use crate::auto::{choose_samples, machine};
 use crate::error::DaemonError;
-use crate::sense::Sense;
+use crate::sense::{Pace, Sense};
 use crate::senses::load::Load;
 use crate::senses::samples::Samples;
 use crate::targets::{Targets, Wanted};
@@ -92,7 +92,7 @@ pub fn look(
     let mut targets = Targets::new(Wanted::Processes(vec![pid]))?;
     let machine = machine(&targets)?;
     let mut samples = Samples::new(&[pid], choice, false)?;
-    samples.hurry(true);
+    samples.pace(Pace::Closer);
     let mut actor = Actor::new(machine.allowed().iter().map(|cpu| *cpu as usize).collect(), true);
     let mut load = Load::default();
     let mut decider = Decider::new(settings(), machine);

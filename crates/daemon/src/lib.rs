@@ -19,6 +19,7 @@
 //! whether a plan fits.
 
 pub mod actor;
+mod attention;
 pub mod auto;
 pub mod error;
 pub mod fit;

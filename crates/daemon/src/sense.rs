@@ -20,6 +20,17 @@ pub enum Wish {
     Load,
 }
 
+/// How closely a sense looks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pace {
+    /// A pattern is to be found soon, and a little more cost for a moment is worth that.
+    Closer,
+    /// For what the budget gives.
+    Usual,
+    /// It is only to be noticed when something changes.
+    Seldom,
+}
+
 /// A way to see.
 pub trait Sense {
     /// What it sees with, in words.
@@ -34,8 +45,8 @@ pub trait Sense {
     /// Adds what was seen since the last look.
     fn look(&mut self, seen: &mut Observation);
 
-    /// A pattern is to be found soon, and a little more cost for a moment is worth that; or not.
-    fn hurry(&mut self, _: bool) {}
+    /// How closely it is to look from now on.
+    fn pace(&mut self, _: Pace) {}
 
     /// Waits until the next look is due, at most so long.
     fn wait(&mut self, most: Duration);

@@ -15,10 +15,25 @@ struct Entry {
     times: [u32; 2],
 }
 
+/// An entry as it is stored. A table of zeros takes memory only where entries are written.
+type Stored = [u32; 4];
+
+impl Entry {
+    fn of(stored: Stored) -> Self {
+        let [tag, tasks, first, second] = stored;
+        Self { tag, tasks: [tasks as u16, (tasks >> 16) as u16], times: [first, second] }
+    }
+
+    fn stored(self) -> Stored {
+        let [first, second] = self.tasks.map(u32::from);
+        [self.tag, first | second << 16, self.times[0], self.times[1]]
+    }
+}
+
 /// Tasks that accessed memory blocks.
 #[derive(Debug)]
 pub struct SharingTable {
-    entries: Vec<Entry>,
+    entries: Vec<Stored>,
     shift: u32,
     max_age_ms: u32,
     /// Accesses before do not count.
@@ -30,7 +45,7 @@ impl SharingTable {
     /// `max_age_ms` are forgotten; 0: none.
     pub fn new(blocks: usize, block_bytes: u64, max_age_ms: u64) -> Self {
         Self {
-            entries: vec![Entry::default(); blocks.max(1)],
+            entries: vec![[0; 4]; blocks.max(1)],
             shift: block_bytes.trailing_zeros(),
             max_age_ms: u32::try_from(max_age_ms).unwrap_or(0),
             since_ms: 0,
@@ -48,11 +63,12 @@ impl SharingTable {
     ) -> [Option<(u16, u32)>; 2] {
         let hash = mix(space ^ mix(address >> self.shift));
         let at = ((u128::from(hash) * self.entries.len() as u128) >> 64) as usize;
-        let entry = &mut self.entries[at];
+        let stored = &mut self.entries[at];
+        let mut entry = Entry::of(*stored);
         let (tag, me) = ((hash as u32) | 1, task + 1);
         if entry.tag != tag {
             // Another block: it is overwritten.
-            *entry = Entry { tag, tasks: [me, 0], times: [now_ms, 0] };
+            *stored = Entry { tag, tasks: [me, 0], times: [now_ms, 0] }.stored();
             return [None; 2];
         }
         let (max_age, since_ms) = (self.max_age_ms, self.since_ms);
@@ -69,6 +85,7 @@ impl SharingTable {
             entry.tasks = [me, entry.tasks[0]];
             entry.times = [now_ms, entry.times[0]];
         }
+        *stored = entry.stored();
         found
     }
 
