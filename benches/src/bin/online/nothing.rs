@@ -8,38 +8,38 @@ use std::time::Duration;
 use test_support::{Compiler, Run, Scratch, Target, Threadtalk, probe};
 
 /// Programs of one thread, programs whose threads all do the same, and programs that share nothing,
-/// with their arguments: threads and size.
-const PROGRAMS: [(&str, usize, usize); 10] = [
-    ("stencil", 0, 1),
-    ("matmul", 0, 1),
-    ("spmv", 0, 1),
-    ("nbody", 0, 1),
-    ("sort", 0, 1),
-    ("hash", 0, 1),
-    ("blocks", 0, 1),
-    ("stencil", 1, 1),
-    ("nbody", 1, 1),
-    ("hash", 1, 1),
+/// with their number of threads; 0: as many as there are processors.
+const PROGRAMS: [(&str, usize); 10] = [
+    ("stencil", 0),
+    ("matmul", 0),
+    ("spmv", 0),
+    ("nbody", 0),
+    ("sort", 0),
+    ("hash", 0),
+    ("blocks", 0),
+    ("stencil", 1),
+    ("nbody", 1),
+    ("hash", 1),
 ];
 /// What `auto` may cost.
 const MAX_LOSS: f64 = 0.01;
 /// Part of intervals that do not contain the true ratio, at most.
 const ALPHA: f64 = 0.05;
-/// A run is repeated by a shell until it takes about so long, s.
-const LONG: f64 = 1.0;
 
 /// The table, and what was slower for certain.
 pub fn run(options: &Options) -> anyhow::Result<Vec<String>> {
     let scratch = Scratch::new();
-    let pairs = options.pick(9, 2);
-    println!("\nnothing to gain: time with auto over time without, {pairs} pairs, 95 % interval");
+    let (pairs, long_s) = (options.pick(5, 2), options.pick(2.5, 1.0));
+    println!(
+        "\nnothing to gain: time with auto over time without, {pairs} pairs of runs of {long_s} s, 95 % interval"
+    );
     let mut missed = Vec::new();
     let mut all = statistics::Ratios::default();
-    for (name, threads, scale) in PROGRAMS {
+    for (name, threads) in PROGRAMS {
         let target = Target::new(Compiler::Gcc, &format!("benches/kernels/{name}.c"));
         let binary = target.flags(&["-O2", "-fopenmp", "-pthread", "-lm"]).build()?;
         let threads = if threads == 0 { probe::cpus() } else { threads };
-        let line = repeated(&binary, threads, scale)?;
+        let line = long(&binary, threads, long_s)?;
         let mut ratios = statistics::Ratios::default();
         for pair in 0..pairs {
             let (with, without) = match pair % 2 {
@@ -67,12 +67,13 @@ fn tell(name: &str, ratios: statistics::Ratios) -> statistics::Ratio {
     found
 }
 
-/// A shell's line that runs a program until it has taken about as long as is wanted.
-fn repeated(binary: &Path, threads: usize, scale: usize) -> anyhow::Result<String> {
-    let once = format!("'{}' {threads} {scale} >/dev/null", binary.display());
-    let took = seconds(&once, None)?;
-    let times = (LONG / took.max(0.01)).ceil();
-    Ok(format!("i=0; while [ $i -lt {times} ]; do {once} || exit 1; i=$((i+1)); done"))
+/// A shell's line that runs a program of so much work that it takes about as long as is wanted.
+fn long(binary: &Path, threads: usize, wanted: f64) -> anyhow::Result<String> {
+    let with = |scale: usize| format!("'{}' {threads} {scale} >/dev/null", binary.display());
+    // The first run of a program reads it from the disk.
+    seconds(&with(1), None)?;
+    let took = seconds(&with(1), None)?;
+    Ok(with((wanted / took.max(0.01)).ceil() as usize))
 }
 
 /// How long a line takes, with `auto` if it gets a folder for its state.
