@@ -58,7 +58,10 @@ fn the_verdict_follows_from_the_interval_and_decides_about_the_plan() {
     assert_eq!(json["threads"], 5, "{json}");
     // The profile stays either way. It was recorded within the usual budget.
     let profile = test_support::threadtalk::profile_json(&scratch.join("t.tt"));
-    assert_eq!((&profile["mode"], &profile["windows"]["asked"]), (&"windows".into(), &"2x".into()));
+    assert_eq!(
+        (&profile["mode"], &profile["windows"]["asked"]),
+        (&"windows".into(), &"usual".into())
+    );
 }
 
 #[test]

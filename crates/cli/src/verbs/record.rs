@@ -69,9 +69,9 @@ pub struct Args {
     /// Count by replaying a trace of every access: slow, to check the engine with
     #[arg(long, conflicts_with = "sample", help_heading = EXACT, hide_short_help = true)]
     reference: bool,
-    /// How much longer the program may take: in percent, like 20%, or times as long, like 3x
-    /// [default: 20%, and 2x for the first two seconds]
+    /// How much longer it may take: 20% or 3x [default: 20%]
     ///
+    /// In percent, or times as long as natively. By default, the first two seconds may take 2x.
     /// Everything is observed while that is within the budget, as in short runs, and then random
     /// windows of time: amounts are estimates with intervals. --exact has no bound. When sampling,
     /// the budget is in percent of the program's processor time.
