@@ -1,7 +1,7 @@
 //! `threadtalk place`: matrix or profile and machine in, plan out; `text.rs` is what people read.
 
 mod data;
-mod phases;
+pub mod phases;
 mod same;
 mod text;
 

@@ -11,7 +11,6 @@ mod plans;
 mod summary;
 pub mod worth;
 
-use super::record::dial::Budget;
 use super::{record, topo};
 use crate::choice::{CostNames, one_of};
 use crate::output::OUTPUT;
@@ -32,6 +31,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use summary::Summary;
 use topology::{Costs, Topology};
+use windows::Dial;
 
 /// Measure whether placement makes a program faster
 ///
@@ -242,16 +242,23 @@ fn keep<'p>(
     Ok(None)
 }
 
+/// Times as long as natively that the recording may take: it is one run of at least seven.
+const RECORDED: f64 = 3.0;
+
 /// What is recorded. A placement needs the matrix only; `detloc` also asks when threads
-/// communicate. Where it matters where data lies, pages are recorded, and what allocated them.
+/// communicate, and `locality`, by which code, which tells when a phase begins. Where it matters
+/// where data lies, pages are recorded, and what allocated them.
 fn options(policy: Option<PolicyKind>, several_nodes: bool) -> SessionOptions {
     let usual = SessionOptions::default();
     if several_nodes {
         return SessionOptions { counted: Counted::Detail, pages: true, ..usual };
     }
-    let slice = if policy == Some(PolicyKind::Detloc) { usual.slice } else { Duration::ZERO };
-    let windows = Some(Budget::dial(None));
-    SessionOptions { counted: Counted::Matrix, windows, slice, ..usual }
+    let usual = SessionOptions { windows: Some(Dial::Budget(RECORDED)), ..usual };
+    match policy {
+        None | Some(PolicyKind::Locality) => SessionOptions { counted: Counted::Detail, ..usual },
+        Some(PolicyKind::Detloc) => SessionOptions { counted: Counted::Matrix, ..usual },
+        _ => SessionOptions { counted: Counted::Matrix, slice: Duration::ZERO, ..usual },
+    }
 }
 
 /// `x.plan.json` and `x.json` have their profile in `x.tt`.

@@ -5,6 +5,7 @@ use crate::said::several;
 use placement::{
     PhaseInput, Phased, Placement, Plan, PlanPhases, PolicyKind, Request, place_by_phase,
 };
+use report::RunPhases;
 use std::fmt::Write as _;
 use topology::{Costs, DataNodes, Topology};
 
@@ -12,7 +13,7 @@ use topology::{Costs, DataNodes, Topology};
 const LISTED: usize = 8;
 
 /// The plan with a placement for each phase, if that is cheaper, and what is said about it.
-pub fn with_phases(
+pub(super) fn with_phases(
     plan: Plan,
     placement: &Placement,
     applications: &[Application],
@@ -29,9 +30,7 @@ pub fn with_phases(
                     threads are, too.\n";
         return Ok((plan, text.into()));
     }
-    let mark = |kinds: &[usize]| found.mark(kinds);
-    let input = PhaseInput { kinds: &found.kinds, order: &found.order, mark: &mark };
-    Ok(match place_by_phase(&input, placement, machine, costs, request)? {
+    Ok(match by_phase(found, placement, (machine, costs), request)? {
         Phased::One => (plan, String::new()),
         Phased::Unmarked(saves) => {
             let text = format!(
@@ -47,6 +46,18 @@ pub fn with_phases(
             (plan.with_phases(phases), text)
         }
     })
+}
+
+/// Placements for the phases of a run, if they are cheaper than `placement` for all of it.
+pub fn by_phase(
+    found: &RunPhases,
+    placement: &Placement,
+    (machine, costs): (&Topology, &Costs),
+    request: &Request,
+) -> anyhow::Result<Phased> {
+    let mark = |kinds: &[usize]| found.mark(kinds);
+    let input = PhaseInput { kinds: &found.kinds, order: &found.order, mark: &mark };
+    Ok(place_by_phase(&input, placement, machine, costs, request)?)
 }
 
 /// `plan` has the placement for the whole run.

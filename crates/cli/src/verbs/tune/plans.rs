@@ -4,12 +4,14 @@
 //! Where pages were recorded and a joint plan puts some of them elsewhere than first touch would,
 //! it is tried whole, with its threads alone, and with its data alone.
 
+use crate::verbs::place::phases;
 use analysis::{Choice, MatrixKind};
 use placement::{
-    DataPolicy, JointRequest, Plan, PlanData, PolicyKind, Request, lower_bound, place, place_at,
-    plan_jointly,
+    DataPolicy, JointRequest, Phased, Placement, Plan, PlanData, PolicyKind, Request, lower_bound,
+    place, place_at, plan_jointly,
 };
 use profile::Profile;
+use report::RunPhases;
 use topology::{Costs, DataNodes, Topology};
 use types::ThreadIdentity;
 
@@ -31,7 +33,8 @@ pub fn why_not(profile: &Profile, machine: &Topology) -> Option<String> {
     None
 }
 
-/// One plan per policy, without repeating the same placement; at least one.
+/// One plan per policy, without repeating the same placement; at least one. Where a placement for
+/// each phase is predicted to be cheaper than one for all, that comes first.
 pub fn candidates(
     profile: &Profile,
     machine: &Topology,
@@ -53,10 +56,29 @@ pub fn candidates(
         let plan = Plan::new(&placement, machine, &identities);
         let plan = Plan { lower_bound: Some(bound), events, ..plan };
         if plans.iter().all(|known| known.slots != plan.slots) {
+            if *policy == PolicyKind::Locality {
+                plans.extend(by_phase(profile, &plan, &placement, (machine, costs))?);
+            }
             plans.push(plan);
         }
     }
     Ok(plans)
+}
+
+/// The plan with a placement for each phase, if that is cheaper.
+fn by_phase(
+    profile: &Profile,
+    plan: &Plan,
+    placement: &Placement,
+    machine: (&Topology, &Costs),
+) -> anyhow::Result<Option<Plan>> {
+    let choice = Choice::of_talk(profile);
+    let Some(found) = RunPhases::of(profile, choice) else { return Ok(None) };
+    let request = Request::new(PolicyKind::Locality);
+    Ok(match phases::by_phase(&found, placement, machine, &request)? {
+        Phased::Several(phases) => Some(plan.clone().with_phases(phases)),
+        Phased::One | Phased::Unmarked(_) => None,
+    })
 }
 
 /// Whether it can matter where data lies.
@@ -96,6 +118,7 @@ pub fn with_data(
 /// What a plan does, in a word or two.
 pub fn words(plan: &Plan) -> String {
     match (plan.slots.is_empty(), plan.data.is_some()) {
+        _ if plan.phases.is_some() => format!("{} by phase", plan.policy),
         (true, true) => "data only".into(),
         (false, true) => "threads and data".into(),
         _ if plan.policy == "joint" => "threads only".into(),

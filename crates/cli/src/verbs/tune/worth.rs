@@ -65,6 +65,10 @@ pub fn hardly_talk(profile: &Profile) -> Option<String> {
 }
 
 fn all_the_same(plan: &Plan, threads: usize) -> Option<String> {
+    // Of a run whose pattern changes, all together may look the same everywhere.
+    if plan.phases.is_some() {
+        return None;
+    }
     let (chance, bound) = (plan.baselines.os, plan.lower_bound.unwrap_or(0.0));
     // Both are sums of the same numbers in another order.
     if chance - bound <= 1e-9 * chance {
