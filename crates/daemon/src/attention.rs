@@ -19,15 +19,14 @@ pub struct Attention {
     /// When to look closer no longer, and from when that may be done again.
     closer_until: Instant,
     not_closer_until: Instant,
-    /// Threads are where they should be, as far as is known.
+    /// The last decision left nothing to be done for the threads.
     at_ease: bool,
-    /// Whether it may look seldom at all.
+    /// Whether it may look seldom: pages need samples all the time.
     may_rest: bool,
 }
 
 impl Attention {
-    /// From `now` on. `may_rest`: only threads are placed, so nothing is left to look for once
-    /// these are where they should be.
+    /// From `now` on. `may_rest`: only threads are placed, no pages.
     pub fn new(now: Instant, may_rest: bool) -> Self {
         Self {
             pace: Pace::Usual,
@@ -71,7 +70,7 @@ impl Attention {
 fn is_known(note: &Note) -> Option<bool> {
     match note {
         Note::Placed { .. } => Some(true),
-        // Whoever looks seldom sees little: that says nothing new.
+        // Few samples show few events: this does not mean that the pattern has changed.
         Note::Left { why: Why::TooLittle { .. } } => None,
         Note::Left { why } => {
             Some(matches!(why, Why::Alone | Why::AsGood { .. } | Why::Quiet { .. }))

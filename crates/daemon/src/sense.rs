@@ -23,11 +23,11 @@ pub enum Wish {
 /// How closely a sense looks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
-    /// A pattern is to be found soon, and a little more cost for a moment is worth that.
+    /// More often than the budget allows, for a moment, to find a pattern soon.
     Closer,
-    /// For what the budget gives.
+    /// As often as the budget allows.
     Usual,
-    /// It is only to be noticed when something changes.
+    /// Just often enough to notice a change.
     Seldom,
 }
 

@@ -72,9 +72,8 @@ pub const USUALLY_AT_FIRST: f64 = 2.0;
 /// See [`USUALLY_AT_FIRST`].
 pub const USUALLY: f64 = 1.2;
 
-/// That beginning: wall-clock time that the program takes alone. Twice as long would make ten
-/// seconds 15; half as long leaves runs of two seconds, such as tests and small inputs, with too
-/// few windows.
+/// The length of that beginning: wall-clock time that the program takes alone. Tests and small
+/// inputs end within it. Ten seconds become 13.6; twice this length would make them 15.2.
 pub const BEGINNING: u64 = 2000 * MILLISECOND;
 
 /// Shortest part of the time that is worth windows at all, and so the longest period: at 1 %, 20 s

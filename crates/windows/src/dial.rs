@@ -235,7 +235,7 @@ impl Scheduler {
             random: Random::new(seed),
             state: State::Start,
             planned: None,
-            whole: Whole::new(None),
+            whole: Whole::new(),
             look: None,
             last: 0,
             windows: 0,

@@ -58,8 +58,9 @@ struct Held {
 }
 
 impl Whole {
-    pub fn new(budget: Option<f64>) -> Self {
-        let mut whole = Self {
+    /// Without a budget, until [`may_take`](Self::may_take) gives one.
+    pub fn new() -> Self {
+        Self {
             budget: None,
             look: 0,
             trial: None,
@@ -68,9 +69,7 @@ impl Whole {
             judged: Sums::default(),
             now: Held { over: true, ..Held::default() },
             most: FIRST_LOOK,
-        };
-        whole.may_take(budget);
-        whole
+        }
     }
 
     /// How many times as long as alone the program may take from now on; `None`: no budget.

@@ -52,9 +52,15 @@ impl Program {
     }
 }
 
+fn within(budget: f64) -> Whole {
+    let mut whole = Whole::new();
+    whole.may_take(Some(budget));
+    whole
+}
+
 #[test]
 fn a_cheap_program_is_recorded_whole_as_soon_as_it_is_known_to_be() {
-    let (mut program, mut whole) = (Program::new(), Whole::new(Some(2.0)));
+    let (mut program, mut whole) = (Program::new(), within(2.0));
     program.step(SECOND / 2, 1.8, |sums| &mut sums.whole);
     assert!(program.period(&mut whole));
     assert!((0..100).all(|_| program.again(&mut whole, 1.8)));
@@ -62,7 +68,7 @@ fn a_cheap_program_is_recorded_whole_as_soon_as_it_is_known_to_be() {
 
 #[test]
 fn windows_that_cost_more_are_no_reason_not_to_try() {
-    let (mut program, mut whole) = (Program::new(), Whole::new(Some(2.0)));
+    let (mut program, mut whole) = (Program::new(), within(2.0));
     program.window(SECOND / 10, 5.0);
     assert!(!program.period(&mut whole), "too early to try");
     assert!(!whole.looks(program.now, &program.spent), "that is known now");
@@ -75,7 +81,7 @@ fn windows_that_cost_more_are_no_reason_not_to_try() {
 
 #[test]
 fn what_costs_too_much_ends_and_is_tried_seldom() {
-    let (mut program, mut whole) = (Program::new(), Whole::new(Some(2.0)));
+    let (mut program, mut whole) = (Program::new(), within(2.0));
     let mut steps = 0;
     while program.now < 100 * SECOND {
         program.window(SECOND / 20, 5.0);
@@ -91,7 +97,7 @@ fn what_costs_too_much_ends_and_is_tried_seldom() {
 
 #[test]
 fn without_hope_it_is_not_tried() {
-    let (mut program, mut whole) = (Program::new(), Whole::new(Some(2.0)));
+    let (mut program, mut whole) = (Program::new(), within(2.0));
     while program.now < 100 * SECOND {
         program.window(SECOND / 20, 25.0);
         assert!(!program.period(&mut whole));
@@ -102,7 +108,7 @@ fn without_hope_it_is_not_tried() {
 /// While a virtual machine starts, light time is for translating its code, and tells nothing.
 #[test]
 fn light_time_that_is_slower_than_whole_is_not_believed() {
-    let (mut program, mut whole) = (Program::new(), Whole::new(Some(2.0)));
+    let (mut program, mut whole) = (Program::new(), within(2.0));
     program.native = 20.0;
     program.step(SECOND / 2, 1.2, |sums| &mut sums.whole);
     assert!(program.period(&mut whole));
@@ -117,7 +123,7 @@ fn light_time_that_is_slower_than_whole_is_not_believed() {
 
 #[test]
 fn a_program_that_does_something_else_is_asked_anew_what_it_takes_alone() {
-    let (mut program, mut whole) = (Program::new(), Whole::new(Some(2.0)));
+    let (mut program, mut whole) = (Program::new(), within(2.0));
     program.step(SECOND / 2, 1.5, |sums| &mut sums.whole);
     assert!(program.period(&mut whole));
     assert!((0..20).all(|_| program.again(&mut whole, 1.5)));
@@ -137,7 +143,7 @@ fn a_program_that_does_something_else_is_asked_anew_what_it_takes_alone() {
 
 #[test]
 fn sleep_changes_nothing_and_a_duty_never_asks() {
-    let (mut program, mut whole) = (Program::new(), Whole::new(Some(2.0)));
+    let (mut program, mut whole) = (Program::new(), within(2.0));
     assert!(whole.looks(program.now, &program.spent));
     assert!(!whole.begins(program.now, &program.spent), "it did nothing in light time");
     assert!(!whole.looks(program.now, &program.spent));
@@ -149,6 +155,6 @@ fn sleep_changes_nothing_and_a_duty_never_asks() {
         program.spent.again.wall += AGAIN_STEP;
         assert!(whole.goes_on(program.now, &program.spent));
     }
-    assert!(!Whole::new(Some(1.05)).looks(program.now, &program.spent), "nothing is so cheap");
-    assert!(!Whole::new(None).looks(program.now, &program.spent));
+    assert!(!within(1.05).looks(program.now, &program.spent), "nothing is so cheap");
+    assert!(!Whole::new().looks(program.now, &program.spent));
 }

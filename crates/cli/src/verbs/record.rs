@@ -384,15 +384,13 @@ fn of_windows(windows: &Windows) -> String {
         0 if windows.observed >= 1.0 => ", all observed".into(),
         0 => format!(", {} of it observed", percent(windows.observed)),
         count => {
-            format!(
-                ", estimated from {} and {} of the instructions{}",
-                several(count as usize, "window"),
-                percent(windows.observed),
-                match windows.whole {
-                    whole if whole >= 0.1 => format!(" ({} recorded whole)", percent(whole)),
-                    _ => String::new(),
-                }
-            ) + if windows.too_short { ", which is too little to rely on" } else { "" }
+            let whole = match windows.whole {
+                whole if whole >= 0.1 => format!(" ({} recorded whole)", percent(whole)),
+                _ => String::new(),
+            };
+            let few = if windows.too_short { ", which is too little to rely on" } else { "" };
+            let (count, observed) = (several(count as usize, "window"), percent(windows.observed));
+            format!(", estimated from {count} and {observed} of the instructions{whole}{few}")
         }
     }
 }
@@ -436,6 +434,8 @@ mod tests {
             in_windows(&windows(13.85)),
             format!("{estimated}; at most 93 % of all are missing")
         );
+        let few = Windows { too_short: true, ..windows(0.0) };
+        assert_eq!(in_windows(&few), format!("{estimated}, which is too little to rely on"));
     }
 
     #[test]

@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 const ALPHA: f64 = 0.05;
 /// Rounds that are run however long they take: fewer decide nothing.
 const MIN_ROUNDS: usize = 3;
-/// Longest run for which several plans are tried; for longer ones the best prediction is taken.
+/// Longest run for which several plans are tried. For longer ones the best prediction is taken, and
+/// the best with one placement.
 const TRIED_UP_TO: Duration = Duration::from_secs(5);
 
 /// When comparing ends if nothing is clear by then.
@@ -68,7 +69,9 @@ pub fn compare<'p>(
     let first = runner.unplaced()?;
     let long = first.wall > TRIED_UP_TO.as_secs_f64();
     let joint = plans.iter().any(|plan| plan.data.is_some());
-    let plans = if long && !joint { &plans[..1] } else { plans };
+    // That its phases are recognised is not known before it runs.
+    let by_phase = plans.iter().take_while(|plan| plan.phases.is_some()).count();
+    let plans = if long && !joint { &plans[..=by_phase] } else { plans };
     let names: Vec<String> = plans.iter().map(super::plans::words).collect();
     runner.runs.say(&format!("comparing unplaced runs with placed ones ({})", names.join(", ")));
     let began = Instant::now();
