@@ -268,6 +268,8 @@ fn thread_page(h: &mut Header) {
         PAGE_TOUCHED = offset_of!(session::ThreadPage, footprint.touched),
         PAGE_WINDOWS = offset_of!(session::ThreadPage, footprint.windows),
         HOOK_PARTS = objects::HOOK_PARTS,
+        UNFOLLOWED_NOTHING = objects::unfollowed::NOTHING,
+        UNFOLLOWED_BUT_FREED = objects::unfollowed::BUT_FREED,
         PAGE_HOOKS = offset_of!(session::ThreadPage, hooks),
         CONTROL_APP_RSP = control::APP_RSP - control::PAGE,
         CONTROL_SITE = control::SITE - control::PAGE,

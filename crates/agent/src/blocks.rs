@@ -8,6 +8,7 @@
 pub mod functions;
 mod unknown;
 
+use crate::doors;
 use crate::elf;
 use crate::filter;
 use crate::layouts::{
@@ -20,9 +21,11 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use engine::AddressHash;
 use engine::options::{ADDRESS_BITS, LINE_SHIFT};
+use functions::Function;
 use hashbrown::HashSet;
 use wire::objects::LARGE_SHIFT;
-use wire::session::{mode, pages};
+use wire::pages::known;
+use wire::session::mode;
 
 /// Number of the first group that the program's blocks may get.
 const FIRST_GROUP: u32 = wire::objects::OTHERS + 1;
@@ -38,7 +41,7 @@ unsafe extern "C" {
 pub fn map() {
     let header = session::header();
     let is_named = header.mode.load(Ordering::Relaxed) == mode::DETAIL
-        || header.pages.load(Ordering::Relaxed) != pages::NONE;
+        || header.pages.load(Ordering::Relaxed) != known::NONE;
     let wanted = header.objects.load(Ordering::Relaxed) != 0 && is_named;
     let mapped = wanted && map_tables().is_some();
     header.objects.store(mapped.into(), Ordering::Relaxed);
@@ -113,9 +116,8 @@ pub fn note_unmapping() {
 /// What the engine shall tell of.
 #[derive(Default)]
 pub struct Hooks {
-    /// Functions and what they do, one of [`how`] in the low byte, one of [`wire::objects::by`]
-    /// above it; by address.
-    functions: Vec<(u64, u32)>,
+    /// By address.
+    functions: Vec<Function>,
     /// Code to which calls of such functions return. Made with the first one.
     returns: Option<HashSet<u64, AddressHash>>,
 }
@@ -130,9 +132,9 @@ impl Hooks {
         if self.functions.is_empty() {
             return 0;
         }
-        let function = self.functions.binary_search_by_key(&pc, |f| f.0);
+        let function = self.functions.binary_search_by_key(&pc, |f| f.address);
         match (function, &self.returns) {
-            (Ok(k), _) => self.functions[k].1,
+            (Ok(k), _) => self.functions[k].what,
             (_, Some(returns)) if returns.contains(&pc) => how::RETURNED,
             _ => 0,
         }
@@ -140,8 +142,8 @@ impl Hooks {
 
     /// The first function that begins in `start..end`.
     pub fn first_function(&self, start: u64, end: u64) -> Option<u64> {
-        let next = self.functions.partition_point(|f| f.0 < start);
-        self.functions.get(next).map(|f| f.0).filter(|address| *address < end)
+        let next = self.functions.partition_point(|f| f.address < start);
+        self.functions.get(next).map(|f| f.address).filter(|address| *address < end)
     }
 
     /// Adds the functions of a file that is mapped there as code.
@@ -155,12 +157,20 @@ impl Hooks {
         }
         let is_program = self.functions.is_empty();
         let found = elf::functions(path, file_offset, start, is_program);
-        for (address, what) in found.into_iter().filter(|f| (start..end).contains(&f.0)) {
-            let at = self.functions.binary_search_by_key(&address, |f| f.0);
+        let mut new = Vec::new();
+        for function in found.into_iter().filter(|f| (start..end).contains(&f.address)) {
+            let at = self.functions.binary_search_by_key(&function.address, |f| f.address);
             if let Err(at) = at {
-                self.functions.insert(at, (address, what));
+                self.functions.insert(at, function);
+                new.push(function);
             }
         }
+        doors::open(&new);
+    }
+
+    /// Threads may run natively from now on.
+    pub fn open_doors(&self) {
+        doors::open(&self.functions);
     }
 
     /// Adds what a call returns to; whether it is new.
@@ -172,9 +182,10 @@ impl Hooks {
 
     /// The code in `start..end` goes away.
     pub fn remove(&mut self, start: u64, end: u64) {
-        let first = self.functions.partition_point(|f| f.0 < start);
-        let last = self.functions.partition_point(|f| f.0 < end);
+        let first = self.functions.partition_point(|f| f.address < start);
+        let last = self.functions.partition_point(|f| f.address < end);
         self.functions.drain(first..last);
+        doors::forget(start, end);
     }
 
     /// Says how the stack looks in code that a call returns to; 0 = no longer known.

@@ -2,6 +2,7 @@
 
 use crate::code_store;
 use crate::counting;
+use crate::doors;
 use crate::far;
 use crate::files::Files;
 use crate::lock::{Guard, Lock};
@@ -68,41 +69,16 @@ pub fn runtime() -> Guard<'static, Runtime> {
     RUNTIME.lock()
 }
 
-/// Shortest steps in which a place for a region is sought around the program's code.
-const STEP: u64 = 1 << 20;
-/// How far away a region may lie: 32-bit displacements must reach the whole module from all of it.
-const FAR: u64 = 0x6000_0000;
-
 impl Host for Modules {
     fn map_region(&mut self, near: u64, bytes: u64) -> Option<u64> {
         let protection = sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC;
-        let flags =
-            sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE | sys::MAP_FIXED_NOREPLACE;
-        let step = bytes.max(STEP);
-        let around = near & !(step - 1);
-        // Below first: above a program lies its heap, which must be able to grow.
-        let below = (1..FAR / step).filter_map(|k| around.checked_sub(k * step));
-        let above = (1..FAR / step).rev().map(|k| around + k * step);
-        for hint in below.chain(above).filter(|h| *h >= 0x1_0000) {
-            // SAFETY: does not replace anything.
-            match unsafe { sys::map(hint, bytes, protection, flags, -1, 0) } {
-                Some(base) if base == hint => {
-                    sys::keep_out_of_dumps(base, bytes);
-                    // What runs and what seldom does, each filled from its beginning.
-                    let hot = engine::cache::hot_bytes(bytes);
-                    sys::prefer_large_pages(base, hot);
-                    sys::prefer_large_pages(base + hot, bytes - hot);
-                    return Some(base);
-                }
-                Some(base) => {
-                    // A kernel before 4.17 takes the address as a hint.
-                    // SAFETY: just mapped.
-                    unsafe { sys::unmap(base, bytes, flags) };
-                }
-                None => {}
-            }
-        }
-        None
+        let base = sys::map_near(near, bytes, protection)?;
+        sys::keep_out_of_dumps(base, bytes);
+        // What runs and what seldom does, each filled from its beginning.
+        let hot = engine::cache::hot_bytes(bytes);
+        sys::prefer_large_pages(base, hot);
+        sys::prefer_large_pages(base + hot, bytes - hot);
+        Some(base)
     }
 
     fn discard(&mut self, start: u64, bytes: u64) {
@@ -361,8 +337,8 @@ pub fn detach(page: u64) {
 /// Called by the stubs: `link` is a link id, -1 for an indirect branch to `target`, or less for one
 /// whose site has a sample. Returns where to continue.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn tt_dispatch(link: i64, target: u64, page: u64) -> u64 {
-    let from = match link {
+unsafe extern "C" fn tt_dispatch(link: i64, mut target: u64, page: u64) -> u64 {
+    let mut from = match link {
         0.. => Origin::Link(link as usize),
         -1 => Origin::Elsewhere,
         site => {
@@ -371,6 +347,16 @@ unsafe extern "C" fn tt_dispatch(link: i64, target: u64, page: u64) -> u64 {
             Origin::Site(!site as usize)
         }
     };
+    if link < 0 {
+        // SAFETY: the calling thread's page.
+        let stack = unsafe { thread::field(page, control::APP_RSP) };
+        let (passed, stack) = doors::passed(target, stack);
+        if passed != target {
+            (from, target) = (Origin::Elsewhere, passed);
+            // SAFETY: as above.
+            unsafe { thread::set_field(page, control::APP_RSP, stack) };
+        }
+    }
     native::come_to_dispatcher(page);
     let mut runtime = runtime();
     runtime

@@ -4,7 +4,7 @@
 //! symbols is read, too, because an allocator may be linked into it. A file may be damaged; entries
 //! that contradict each other are left out.
 
-use crate::blocks::functions::{self, MAX_NAME};
+use crate::blocks::functions::{self, Function, MAX_NAME};
 use crate::sys;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -83,12 +83,12 @@ struct Section {
 }
 
 /// Functions that allocate or free in the file at `path`, whose bytes from `file_offset` on are
-/// mapped at `start`: address, and what they do. With `all`, also those that are not exported.
-pub fn functions(path: &[u8], file_offset: u64, start: u64, all: bool) -> Vec<(u64, u32)> {
+/// mapped at `start`. With `all`, also those that are not exported.
+pub fn functions(path: &[u8], file_offset: u64, start: u64, all: bool) -> Vec<Function> {
     File::open(path).and_then(|file| read(&file, file_offset, start, all)).unwrap_or_default()
 }
 
-fn read(file: &File, file_offset: u64, start: u64, all: bool) -> Option<Vec<(u64, u32)>> {
+fn read(file: &File, file_offset: u64, start: u64, all: bool) -> Option<Vec<Function>> {
     let header = elf_header(file)?;
     let bias = start.wrapping_sub(address_of(file, &header, file_offset)?);
     let sections = sections(file, &header)?;
@@ -103,7 +103,8 @@ fn read(file: &File, file_offset: u64, start: u64, all: bool) -> Option<Vec<(u64
         for symbol in symbols.chunks_exact(SYMBOL_BYTES) {
             let what = what_is(symbol, &names);
             if what & 0xff != 0 {
-                found.push((bias.wrapping_add(u64_at(symbol, 8)), what));
+                let address = bias.wrapping_add(u64_at(symbol, 8));
+                found.push(Function { address, what, bytes: u64_at(symbol, 16) });
             }
         }
     }

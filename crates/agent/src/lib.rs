@@ -28,6 +28,7 @@ mod blocks;
 mod code_store;
 mod counting;
 mod dispatch;
+mod doors;
 mod elf;
 mod environment;
 mod far;

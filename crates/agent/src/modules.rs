@@ -8,6 +8,7 @@
 //! Neighbours: `syscalls/memory.rs` reports changes, `dispatch.rs` asks on behalf of the engine.
 
 use crate::blocks::Hooks;
+use crate::doors;
 use crate::frames::Frames;
 use crate::proc::{Mapping, parse, read_file};
 use crate::session;
@@ -228,6 +229,7 @@ impl Modules {
         self.split(start, end);
         if has(sys::PROT_WRITE) {
             self.forget_files(start, end);
+            doors::close(start, end);
         }
         let mut at = start;
         let mut gaps = Vec::new();

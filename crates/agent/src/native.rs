@@ -15,7 +15,7 @@
 //! Both signals belong to the program as before: what it sets for them is kept and carried out.
 //!
 //! Neighbours: `stubs/native.rs` is the way there, `signals/native_time.rs` the way back; the
-//! dispatcher asks whenever a thread comes to it.
+//! dispatcher asks whenever a thread comes to it. What threads allocate natively, `doors.rs` tells.
 
 use crate::filter;
 use crate::own::{self, field, place_of, set_field};
@@ -79,7 +79,12 @@ pub fn come_home(page: u64) -> bool {
     let (word, mut rests) = (word(page), 0);
     loop {
         match word.load(Ordering::Acquire) {
-            HOME => return false,
+            // In a door it may have said so and not done the rest.
+            HOME => {
+                // SAFETY: the calling thread's page.
+                unsafe { set_field(page, SELECTOR, 0) };
+                return false;
+            }
             CALLING if rests < PATIENCE => {
                 rests += 1;
                 sys::rest();
@@ -100,11 +105,12 @@ pub fn come_home(page: u64) -> bool {
 
 /// The calling thread has come to the dispatcher, maybe because it could not go after all.
 pub fn come_to_dispatcher(page: u64) {
-    if word(page).load(Ordering::Relaxed) == HOME || !come_home(page) {
-        return;
-    }
+    let was_away = word(page).load(Ordering::Relaxed) != HOME && come_home(page);
     // SAFETY: the calling thread's page.
     let own = unsafe { &mut thread::current(page).native };
+    if !core::mem::take(&mut own.may_return) && !was_away {
+        return;
+    }
     if core::mem::take(&mut own.armed) {
         let none = Stack { flags: SS_DISABLE.into(), ..Stack::default() };
         // SAFETY: nothing is on that stack.
@@ -149,6 +155,7 @@ fn may_go(page: u64) -> bool {
     // A tracer would see the signals.
     let may = free && is_recorded() && !filter::any() && !proc::is_traced() && is_used();
     if may && can_come_home(thread, page) {
+        thread.native.may_return = true;
         return true;
     }
     thread.native.stays_in = phase;

@@ -14,6 +14,7 @@ pub const RT_SIGACTION: u64 = 13;
 pub const RT_SIGPROCMASK: u64 = 14;
 pub const RT_SIGRETURN: u64 = 15;
 pub const PREAD64: u64 = 17;
+pub const PWRITE64: u64 = 18;
 pub const ACCESS: u64 = 21;
 pub const SCHED_YIELD: u64 = 24;
 pub const MREMAP: u64 = 25;

@@ -35,6 +35,9 @@ pub struct ForNative {
     pub stays_until: u64,
     /// Whether signals come on a stack of ours.
     pub armed: bool,
+    /// Whether the thread, if it is home for a moment only, may go again without being asked
+    /// whether it can come home.
+    pub may_return: bool,
     /// Calls since it was judged, and its processor time then, ns.
     pub calls: u32,
     pub judged_ns: u64,
@@ -46,6 +49,7 @@ impl ForNative {
         stays_in: 0,
         stays_until: 0,
         armed: false,
+        may_return: false,
         calls: 0,
         judged_ns: 0,
     };

@@ -10,6 +10,7 @@
 //! `engine::cache`.
 
 mod alternate;
+mod at_door;
 mod faults;
 mod native_time;
 mod stepping;
@@ -188,9 +189,19 @@ impl Context {
         self.set(Self::RIP, pc);
     }
 
-    /// Sets the register.
+    /// The general register with this number in instructions.
+    pub fn register(&self, number: usize) -> u64 {
+        self.get(Self::GENERAL[number])
+    }
+
+    /// Sets it.
+    pub fn set_register(&mut self, number: usize, value: u64) {
+        self.set(Self::GENERAL[number], value);
+    }
+
+    /// The same for %rcx.
     pub fn set_rcx(&mut self, value: u64) {
-        self.set(Self::GENERAL[1], value);
+        self.set_register(1, value);
     }
 
     /// Sets what a system call changes: %rcx to the address behind it, %r11 to the flags.

@@ -105,6 +105,7 @@ unsafe extern "C" fn tt_start(_argc: i32, argv: *const *const u8, envp: *mut *co
         Ok(()) => {
             limits.into_iter().for_each(limits::take_over);
             signals::begin();
+            dispatch::runtime().modules.hooks.open_doors();
             header.state.store(state::RUNNING, Ordering::Release);
             lone::begin(argv as u64);
             1
@@ -143,10 +144,7 @@ fn prepare_light(
     let Some(polled) = windows::map_polled(at) else { return (tables, None) };
     let [poll, poll_light] = polled.map(|at| at as i32);
     let light = Tables { first: checked, count: polled_slot - checked, ..tables };
-    let mut without = options.without_checks(poll_light);
-    if windows::may_be_native() {
-        without = without.without_hooks();
-    }
+    let without = options.without_checks(poll_light);
     let mut engine = Engine::new(without, stubs::addresses(), light);
     if engine.prepare(here, modules).is_none() {
         return (Tables { count: checked, ..tables }, None);
@@ -187,7 +185,7 @@ fn take_over(header: &Header, place: &Place<'_>) -> Result<(), u32> {
     }
     let full = u64::from(header.cache_kib.load(Ordering::Relaxed)) << 10;
     let mut options = Options::new(engine_mode(), shift, disabled);
-    if header.pages.load(Ordering::Relaxed) == wire::session::pages::COUNTED {
+    if header.pages.load(Ordering::Relaxed) == wire::pages::known::COUNTED {
         options = options.with_pages();
     }
     // SAFETY: relocated by the loader before constructors run.

@@ -225,6 +225,34 @@ fn map_in(
     unsafe { map(0, bytes, protection, flags, fd, offset) }
 }
 
+/// Maps fresh memory from which code at `near`, and what that refers to, is in reach of 32-bit
+/// displacements; `None` if there is no room.
+pub fn map_near(near: u64, bytes: u64, protection: u64) -> Option<u64> {
+    /// Shortest steps in which a place is sought.
+    const STEP: u64 = 1 << 20;
+    /// How far away it may lie: displacements must reach the whole module from all of it.
+    const FAR: u64 = 0x6000_0000;
+    let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
+    let step = bytes.max(STEP);
+    let around = near & !(step - 1);
+    // Below first: above a program lies its heap, which must be able to grow.
+    let below = (1..FAR / step).filter_map(|k| around.checked_sub(k * step));
+    let above = (1..FAR / step).rev().map(|k| around + k * step);
+    for hint in below.chain(above).filter(|h| *h >= 0x1_0000) {
+        // SAFETY: does not replace anything.
+        match unsafe { map(hint, bytes, protection, flags, -1, 0) } {
+            Some(base) if base == hint => return Some(base),
+            Some(base) => {
+                // A kernel before 4.17 takes the address as a hint.
+                // SAFETY: just mapped.
+                unsafe { unmap(base, bytes, flags) };
+            }
+            None => {}
+        }
+    }
+    None
+}
+
 /// As [`anonymous`], for a large reservation.
 pub fn anonymous_away(bytes: u64) -> Option<u64> {
     map_away(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)

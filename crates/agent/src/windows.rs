@@ -37,14 +37,20 @@ static LEAVE: AtomicU64 = AtomicU64::new(0);
 /// Maps the first header's page to `at`, over what is there, for code to poll. Returns where the
 /// bytes for code with checks and for code without are.
 pub fn map_polled(at: u64) -> Option<[u64; 2]> {
+    let shown = show_header(at);
+    let bytes = at + core::mem::offset_of!(Header, leave) as u64;
+    let of = |byte: usize| bytes + byte as u64;
+    shown.then(|| [leave::CHECKED_BYTE, leave::LIGHT_BYTE].map(of))
+}
+
+/// Maps the first header's page to `at` once more, over what is there.
+pub fn show_header(at: u64) -> bool {
     const TO_A_PLACE: u64 = 1 | 2; // MREMAP_MAYMOVE | MREMAP_FIXED
     let from = core::ptr::from_ref(session::first()) as u64;
     // SAFETY: an old size of 0 keeps the old mapping, which is shared; what is at the new place is
     // the caller's.
     let moved = unsafe { sys::call(sys::MREMAP, [from, 0, PAGE, TO_A_PLACE, at, 0]) };
-    let bytes = at + core::mem::offset_of!(Header, leave) as u64;
-    let of = |byte: usize| bytes + byte as u64;
-    (moved == at as i64).then(|| [leave::CHECKED_BYTE, leave::LIGHT_BYTE].map(of))
+    moved == at as i64
 }
 
 /// There is code without checks, and code polls there.

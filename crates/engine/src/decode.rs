@@ -3,7 +3,8 @@
 //! [`superblock`] decodes it (`segment`: what it does with %gs), [`uses`] says what each
 //! instruction does to registers and flags ([`shape`]: the usual ones), [`liveness`] which of them
 //! are still needed (`conventions`: between functions), [`access`] which memory it accesses
-//! ([`elements`]: operands of which only the run tells).
+//! ([`elements`]: operands of which only the run tells). Functions whose beginning has been
+//! replaced by a jump are read as they were ([`patched`]), and begin elsewhere ([`moved`]).
 //!
 //! Next: [`plan`](crate::plan).
 
@@ -11,6 +12,8 @@ pub mod access;
 mod conventions;
 pub mod elements;
 pub mod liveness;
+pub mod moved;
+pub mod patched;
 pub(crate) mod segment;
 pub mod shape;
 pub mod superblock;

@@ -239,7 +239,7 @@ impl Engine {
         if arriving {
             self.arrival = Some(self.place_pad(pc, region));
         }
-        let may_store = self.may_store(pc) && self.hook(pc, host) == 0;
+        let may_store = self.may_store(pc) && host.hook(pc) == 0;
         if may_store {
             // SAFETY: the code is readable, the lock held, and the region has room.
             if let Some(block) = unsafe { self.stored_block(pc, region, host) } {
@@ -256,7 +256,7 @@ impl Engine {
         if source.instructions.is_empty() {
             return None;
         }
-        if let Some(hook) = self.hook_within((pc + 1, source.end), host) {
+        if let Some(hook) = host.hook_within(pc + 1, source.end) {
             source.cut_before(hook);
         }
         // SAFETY: as above.
@@ -273,16 +273,6 @@ impl Engine {
         }
         self.blocks.insert(pc, block);
         Some(block)
-    }
-
-    /// What the host is to be told at `pc`; 0 = nothing.
-    fn hook(&self, pc: u64, host: &dyn Host) -> u32 {
-        if self.options.hooks { host.hook(pc) } else { 0 }
-    }
-
-    /// Where code comes to in a range that the host asks about.
-    fn hook_within(&self, (start, end): (u64, u64), host: &dyn Host) -> Option<u64> {
-        self.options.hooks.then(|| host.hook_within(start, end)).flatten()
     }
 
     /// From now on [`Host::hook`] has something to be told at `pc`. Threads inside such code finish

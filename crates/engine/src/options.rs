@@ -50,8 +50,6 @@ pub struct Options {
     pub block_shift: u32,
     /// The processor has BMI2 (shifts by any register).
     pub bmi2: bool,
-    /// The host is told where code comes to that it asks about.
-    pub hooks: bool,
     /// Use liveness of flags and registers to avoid spills.
     pub liveness: bool,
     /// Drop a check whose block an earlier check of the same superblock covers.
@@ -134,7 +132,6 @@ impl Options {
         Self {
             mode,
             block_shift,
-            hooks: true,
             bmi2: has_bmi2() && on(disable::BMI2),
             liveness: on(disable::LIVENESS),
             // An access that repeats another counts again.
@@ -174,12 +171,6 @@ impl Options {
     #[must_use]
     pub fn without_checks(self, poll: i32) -> Self {
         Self { mode: Mode::Count, poll, ..self }
-    }
-
-    /// Tells the host nothing where code comes to that it asks about.
-    #[must_use]
-    pub fn without_hooks(self) -> Self {
-        Self { hooks: false, ..self }
     }
 
     /// Lets the cache be full with `bytes` bytes; 0 = as many as by default.

@@ -70,9 +70,10 @@ pub enum Note {
     /// Recording in windows took more times as long as without than `budget`; `least` is what it
     /// would take with the fewest windows.
     BudgetExceeded { budget: f64, times: f64, least: f64 },
-    /// For this part of the time, threads could run natively, and what they allocated then has no
-    /// name.
+    /// For this part of the time, threads could run natively.
     NativeTime { part: f64 },
+    /// Not all that was allocated and freed then was seen.
+    BlocksUnseen,
     /// The program allocated so often that it was looked at in windows only.
     AllocationsUnfollowed,
     /// Accesses are missing from the trace.
@@ -309,6 +310,7 @@ impl Note {
             Note::SlicesLonger { slice_ns: 20_000_000, wanted_ns: 10_000_000 },
             Note::BudgetExceeded { budget: 2.0, times: 2.54, least: 2.41 },
             Note::NativeTime { part: 0.83 },
+            Note::BlocksUnseen,
             Note::AllocationsUnfollowed,
             Note::ChildrenUnrecorded {
                 count: 5,

@@ -114,10 +114,10 @@ pub fn sentence(note: &Note) -> String {
             .into(),
         Note::NativeTime { part } => format!(
             "For {:.0} % of the time, threads ran natively, as the budget was small. Work then is estimated from \
-             processor time, so amounts may be too small where translated code is slow; and memory that was \
-             allocated or freed then may have no name, or an old one. A budget of 2x avoids both.",
+             processor time, so amounts may be too small where translated code is slow. A budget of 2x avoids it.",
             100.0 * part
         ),
+        Note::BlocksUnseen => "Memory allocated or freed in native time may have no name, or an old one.".into(),
         Note::ChildrenUnrecorded { count, reason, programs, more } => {
             children_unrecorded(*count, reason, programs, *more)
         }

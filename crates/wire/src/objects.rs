@@ -19,6 +19,17 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 /// so much for each look, and 1 for each that was left out.
 pub const HOOK_PARTS: u64 = 4;
 
+/// What of allocations is looked at in windows only.
+pub mod unfollowed {
+    /// Nothing.
+    pub const NOTHING: u32 = 0;
+    /// What is allocated. What is freed is always looked at: what comes to lie there must not have
+    /// the old name.
+    pub const BUT_FREED: u32 = 1;
+    /// What is freed, too, as nothing is known of it while threads run natively.
+    pub const ALL: u32 = 2;
+}
+
 /// Most groups, with the unused number 0.
 pub const MAX_GROUPS: usize = 1 << 20;
 /// The group of all blocks that found no place in the table.

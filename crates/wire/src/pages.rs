@@ -12,6 +12,16 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
+/// What is known by page.
+pub mod known {
+    /// Nothing.
+    pub const NONE: u32 = 0;
+    /// Who accesses it how often.
+    pub const COUNTED: u32 = 1;
+    /// What lies on it; what is counted is only what slow paths see.
+    pub const NAMED: u32 = 2;
+}
+
 /// log2 of the bytes of a page.
 pub const PAGE_SHIFT: u32 = 12;
 /// log2 of the pages that have places of their own.

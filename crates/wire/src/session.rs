@@ -44,22 +44,12 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 /// objects; 8: call paths, zones, mapped files; 9: pages; 10: light code between windows; 11: first
 /// writes of unknown blocks; 12: filtered traces; 13: which file a mapping was of; 14: lone
 /// programs; 15: returns; 16: native time; 18: gaps.
-pub const VERSION: u32 = 18;
+pub const VERSION: u32 = 19;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
 /// Added where otherwise an odd number of variables would be taken out again: see
 /// `injected::environment`.
 pub const EVEN: &str = "THREADTALK_SESSION_EVEN";
-
-/// What is known by page.
-pub mod pages {
-    /// Nothing.
-    pub const NONE: u32 = 0;
-    /// Who accesses it how often.
-    pub const COUNTED: u32 = 1;
-    /// What lies on it; what is counted is only what slow paths see.
-    pub const NAMED: u32 = 2;
-}
 
 /// Page size assumed by the layout, bytes.
 pub const PAGE: u64 = 4096;
@@ -377,10 +367,12 @@ pub struct Header {
     pub windows: AtomicU32,
     /// Which code threads shall leave.
     pub leave: Leave,
-    /// In the first segment, by the recorder: 1 if what is allocated is looked at in windows only.
+    /// In the first segment, by the recorder: one of [`unfollowed`](crate::objects::unfollowed).
     pub unfollowed: AtomicU32,
     /// Likewise: by how many percent light code is slower.
     pub light_slower: AtomicU32,
+    /// Functions that allocate or free unseen in native time.
+    pub functions_without_door: AtomicU32,
 
     /// Processes that were killed (first segment only).
     deaths: Deaths,
@@ -392,7 +384,7 @@ pub struct Header {
     /// Mapped files given out.
     pub mappings: AtomicU32,
 
-    /// One of [`pages`]. Written by the recorder before the program starts.
+    /// One of [`known`](crate::pages::known). Written by the recorder before the program starts.
     pub pages: AtomicU32,
     /// 1: the recorder can call threads of this process back, so they may run natively between
     /// windows. Written by the recorder while the program runs.

@@ -88,8 +88,7 @@ pub mod used {
     pub const SHARE: u32 = 1;
     /// The same within a budget.
     pub const LIGHT: u32 = 2;
-    /// The same, and threads may run natively between windows: what is allocated there is unknown
-    /// anyway, so light code does not look either.
+    /// The same, and threads may run natively between windows.
     pub const NATIVE: u32 = 3;
 }
 

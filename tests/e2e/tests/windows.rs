@@ -3,6 +3,7 @@
 
 use e2e::{assert_unchanged, native, stress};
 use profile::{Note, Profile};
+use serde_json::Value;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
@@ -300,4 +301,34 @@ fn a_program_that_allocates_all_the_time_is_followed_in_windows_only() {
     };
     assert!(noted(&["--budget", "2x"]));
     assert!(!noted(&["--budget", "2x", "--no-objects"]));
+}
+
+/// What threads allocate and free while they run natively has its names, and works as without.
+#[test]
+fn what_is_allocated_natively_has_its_name() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let source = "tests/programs/objects/native_blocks.cpp";
+    let flags = ["-O1", "-g", "-pthread"];
+    let program = Target::new(Compiler::Gxx, source).flags(&flags).build().unwrap();
+    let (program, profile) = (program.to_str().unwrap().to_owned(), scratch.join("natively.tt"));
+    let command = [program, "20000".to_owned()];
+    let words: Vec<&str> = command.iter().map(String::as_str).collect();
+    let run = record(&threadtalk, &profile, &["--budget", "5%"], &words);
+    let (name, value) = SWITCHES;
+    assert_unchanged(&native(&command), &run.env(name, value).timeout(TIME).run());
+    let warnings = Profile::load(&profile).unwrap().meta.warnings;
+    assert!(warnings.iter().any(|note| matches!(note, Note::NativeTime { .. })), "{warnings:?}");
+    assert!(!warnings.contains(&Note::BlocksUnseen), "{warnings:?}");
+    let report = threadtalk.verb("report").arg(&profile).args(["--json", "--lines", "9999"]);
+    let found: Value = serde_json::from_str(&report.run().expect_code(0).stdout_text()).unwrap();
+    let objects = found["objects"]["list"].as_array().unwrap();
+    let on = |name: &str| {
+        let named = |o: &&Value| o["name"].as_str().is_some_and(|text| text.contains(name));
+        let events = |o: &Value| o["events"].as_u64().unwrap();
+        objects.iter().filter(named).map(events).sum::<u64>()
+    };
+    let named = [on("make_one"), on("make_two")];
+    assert!(named.iter().all(|count| *count > 0), "{objects:?}");
+    let nameless = on("in no known block");
+    assert!(nameless * 20 < named.iter().sum(), "{nameless} of {named:?} have no name");
 }

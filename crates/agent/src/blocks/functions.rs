@@ -8,6 +8,17 @@ use crate::layouts::how::{
 };
 use wire::objects::by::{ALIGNED, CALLOC, MALLOC, NEW, NEW_ARRAY, REALLOC};
 
+/// A function that allocates or frees.
+#[derive(Clone, Copy)]
+pub struct Function {
+    pub address: u64,
+    /// What it does: one of [`how`](crate::layouts::how) in the low byte, one of
+    /// [`wire::objects::by`] above it.
+    pub what: u32,
+    /// How long it is.
+    pub bytes: u64,
+}
+
 const fn what(how: u32, by: u32) -> u32 {
     how | by << 8
 }

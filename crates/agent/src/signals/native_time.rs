@@ -3,7 +3,7 @@
 //! Neighbours: [`native`](crate::native) lets threads go and says when, `stubs/native.rs` is the
 //! way there.
 
-use super::{Context, is_agent_code, stepping};
+use super::{Context, at_door, is_agent_code, stepping};
 use crate::dispatch::{Origin, runtime};
 use crate::native::{self, COMEBACK_NS, SIGSYS};
 use crate::own::{field, set_field};
@@ -96,6 +96,7 @@ const fn words(value: u64) -> [u32; 2] {
 fn forget_stack(context: &mut Context, page: u64) {
     // SAFETY: the calling thread's page.
     let thread = unsafe { thread::current(page) };
+    thread.native.may_return = false;
     if core::mem::take(&mut thread.native.armed) {
         context.forget_stack(thread.stack_for_native().0);
     }
@@ -153,9 +154,10 @@ pub fn in_program(pc: u64, page: u64) -> u64 {
     unsafe { field(page, NATIVE_PC) }
 }
 
-/// If the thread is on its way to the program's own code, or makes a call on that way, it is where
-/// the program is.
+/// If the thread is on its way to the program's own code, in a door, or makes a call on such a way,
+/// it is where the program is.
 fn put_in_program(context: &mut Context, page: u64) {
+    at_door::put_in_program(context, page);
     let at = |mark: unsafe extern "C" fn()| mark as *const () as u64;
     let pc = context.pc();
     if !(at(stub::tt_native_call)..at(stub::tt_native_end)).contains(&pc) {

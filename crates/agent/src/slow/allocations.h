@@ -327,25 +327,26 @@ static void end_block_from(u64 start) {
         end_block(&k);
 }
 
-// Whether it is not to be looked at now what is allocated.
-static inline int is_unfollowed(void) {
-    if (__builtin_expect(!__atomic_load_n(tt_unfollowed, __ATOMIC_RELAXED), 1))
-        return 0;
+// What is not to be looked at now, one of UNFOLLOWED_….
+static inline u32 unfollowed_now(void) {
+    u32 unfollowed = __atomic_load_n(tt_unfollowed, __ATOMIC_RELAXED);
+    if (__builtin_expect(unfollowed == UNFOLLOWED_NOTHING, 1))
+        return unfollowed;
     u32 phase = PHASE_OF(__atomic_load_n(tt_phase, __ATOMIC_RELAXED));
-    return phase == PHASE_OFF || phase == PHASE_LIGHT || phase == PHASE_LATE;
+    int between = phase == PHASE_OFF || phase == PHASE_LIGHT || phase == PHASE_LATE;
+    return between ? unfollowed : UNFOLLOWED_NOTHING;
 }
 
-// Translated code has come to what `blocks` wanted to be told of. Returns whether that must make
-// something known about the thread's last call. What is freed is always looked at: what comes to
-// lie there must not have the old name.
+// Translated code has come to what `blocks` wanted to be told of, or native code to a door. Returns
+// whether that must make something known about the thread's last call.
 u64 tt_hook(struct thread *t, u64 what, const struct saved *r, u64 rbp) {
     u64 stack = *(const u64 *)(t->page + CONTROL_APP_RSP);
-    u32 how = what & 0xff;
-    int unfollowed = is_unfollowed();
+    u32 how = what & 0xff, unfollowed = unfollowed_now();
     int frees = what != RETURNED && (how == FREES || how == REALLOCATES || how == REALLOCATES_PRODUCT);
-    *(u64 *)(t->page + PAGE_HOOKS) += unfollowed && !frees ? 1 : HOOK_PARTS;
-    if (unfollowed) {
-        if (frees)
+    int looks = unfollowed == UNFOLLOWED_NOTHING || (frees && unfollowed == UNFOLLOWED_BUT_FREED);
+    *(u64 *)(t->page + PAGE_HOOKS) += looks ? HOOK_PARTS : 1;
+    if (unfollowed != UNFOLLOWED_NOTHING) {
+        if (looks)
             end_block_from(r->rdi);
         return 0;
     }

@@ -1,8 +1,8 @@
 //! Decoding a superblock: straight-line code from one entry, past conditional branches, up to the
 //! first instruction that always leaves it.
 
-use crate::decode::segment;
 use crate::decode::uses::decode;
+use crate::decode::{patched, segment};
 use crate::options::Options;
 use alloc::vec::Vec;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
@@ -108,7 +108,7 @@ impl Superblock {
             return &self.original[at..at + i.len()];
         }
         // SAFETY: it has been decoded there, and stays there while the engine's lock is held.
-        unsafe { core::slice::from_raw_parts(i.ip() as *const u8, i.len()) }
+        unsafe { core::slice::from_raw_parts(patched::place_of(i.ip()), i.len()) }
     }
 
     /// The small loops in it that begin behind its entry, in program order.

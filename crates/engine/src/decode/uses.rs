@@ -3,7 +3,7 @@
 //! Neighbours: [`shape`](crate::decode::shape) knows the usual ones by their opcodes,
 //! [`liveness`](crate::decode::liveness) goes through blocks.
 
-use crate::decode::shape;
+use crate::decode::{patched, shape};
 use crate::regs;
 use iced_x86::{
     Decoder, DecoderOptions, Instruction, InstructionInfoFactory, InstructionInfoOptions, Mnemonic,
@@ -115,6 +115,6 @@ fn shifts(mnemonic: Mnemonic) -> bool {
 /// instruction, and instructions do not run into unmapped memory in code that can execute.
 pub unsafe fn decode(pc: u64) -> Instruction {
     // SAFETY: no byte behind the end of the instruction is read.
-    let bytes = unsafe { core::slice::from_raw_parts(pc as *const u8, 15) };
+    let bytes = unsafe { core::slice::from_raw_parts(patched::place_of(pc), 15) };
     Decoder::with_ip(64, bytes, pc, DecoderOptions::NONE).decode()
 }

@@ -78,7 +78,6 @@ fn of_processor(options: &Options, rotates: bool) -> u64 {
         max_branches,
         unroll,
         poll,
-        hooks: _,
         max_bytes: _,
         max_bytes_in_all: _,
         stores: _,
@@ -321,7 +320,7 @@ impl Engine {
         let stored = Stored::parse(record)?;
         let end = pc + stored.original.len() as u64;
         let is_code = !stored.original.is_empty() && host.is_translatable(end - 1);
-        if !is_code || self.hook_within((pc + 1, end), host).is_some() {
+        if !is_code || host.hook_within(pc + 1, end).is_some() {
             return None;
         }
         // SAFETY: no block is as long as a page, and both of its ends are readable code.

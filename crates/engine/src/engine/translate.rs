@@ -160,7 +160,7 @@ unsafe fn emit_block(
         table: engine.table,
         options,
         hook: source.pc == options.thread_start_hook,
-        told: engine.hook(source.pc, host),
+        told: host.hook(source.pc),
         room: core::mem::take(&mut engine.room),
     };
     let spot = engine.regions[region].next();

@@ -176,14 +176,21 @@ fn exceeded(header: &Header, run: &Circumstances<'_>) -> Option<Note> {
     Some(Note::BudgetExceeded { budget, times, least })
 }
 
-/// Part of the time in which threads could run natively, if they could at all.
-fn native_time(header: &Header, run: &Circumstances<'_>) -> Option<Note> {
+/// That threads could run natively for a part of the time, and whether all was seen that they
+/// allocated then.
+fn native_time(header: &Header, run: &Circumstances<'_>) -> Option<Vec<Note>> {
     const MIN_PART: f64 = 0.01;
     let watched = &run.found.watched;
     let (switched, timeline) = watched.switched.as_ref().zip(watched.timeline.as_ref())?;
     let first = header.parent_segment.load(Relaxed) == u32::MAX;
     let part = switched.native_ns as f64 / (timeline.start_of(timeline.current()) as f64).max(1.0);
-    (first && part >= MIN_PART).then_some(Note::NativeTime { part: part.min(1.0) })
+    if !first || part < MIN_PART {
+        return None;
+    }
+    let unseen = switched.unfollowed || header.functions_without_door.load(Relaxed) != 0;
+    let mut notes = vec![Note::NativeTime { part: part.min(1.0) }];
+    notes.extend((unseen && header.objects.load(Relaxed) != 0).then_some(Note::BlocksUnseen));
+    Some(notes)
 }
 
 /// That allocations were looked at in windows only.
@@ -256,7 +263,7 @@ fn warnings(
     list.extend(processes::left(header));
     list.extend(how_it_ended(&run.ended));
     list.extend(exceeded(header, run));
-    list.extend(native_time(header, run));
+    list.extend(native_time(header, run).into_iter().flatten());
     list.extend(unfollowed(header, run));
     if run.options.counted == Counted::Translate {
         list.push(Note::NothingCounted);

@@ -16,7 +16,8 @@ use std::{io, mem};
 use types::ThreadId;
 use types::tally::{self, Meaning};
 use wire::detail::{CHUNK_BYTES, gap};
-use wire::session::{self, Calls, Header, Module, ThreadArea, ThreadPage, mode, pages};
+use wire::pages::known;
+use wire::session::{self, Calls, Header, Module, ThreadArea, ThreadPage, mode};
 use wire::windows::leave;
 
 /// Bytes of the blocks with which the engine can count accesses by page.
@@ -235,9 +236,9 @@ impl Session {
             header.cell_chunks.store(chunks(options.cell_bytes), Relaxed);
             header.objects.store(u32::from(options.objects), Relaxed);
             let known = match (options.counts_pages(), options.names_pages()) {
-                (true, _) => pages::COUNTED,
-                (_, true) => pages::NAMED,
-                _ => pages::NONE,
+                (true, _) => known::COUNTED,
+                (_, true) => known::NAMED,
+                _ => known::NONE,
             };
             header.pages.store(known, Relaxed);
             header.follow.store(u32::from(options.follow), Relaxed);

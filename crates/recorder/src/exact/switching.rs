@@ -24,6 +24,7 @@ use windows::{
     Assumed, Chooser, Costs, Dial, Exceeded, Lengths, Observation, Phase, RunQueue, Scheduler,
     Seen, Spent, Step, Sums, Unwritten,
 };
+use wire::objects::unfollowed;
 use wire::session::{ALL_PASSING_BYTES, Header, PASSING_OFFSET};
 use wire::windows::{FIRST_WINDOW, leave, phase, used};
 
@@ -335,7 +336,8 @@ impl<'a> Switching<'a> {
         self.budget = self.scheduler.budget(&seen);
         if self.fixed_ns.is_none() && self.scheduler.hooks_are_too_dear(&seen) {
             self.switched.unfollowed = true;
-            self.first.records()[0].unfollowed.store(1, Relaxed);
+            let what = if self.native { unfollowed::ALL } else { unfollowed::BUT_FREED };
+            self.first.records()[0].unfollowed.store(what, Relaxed);
         }
         let step = match self.fixed_ns {
             Some(each_ns) => Ok(self.fixed_step(now_ns, each_ns)),
