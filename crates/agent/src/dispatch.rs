@@ -358,8 +358,17 @@ unsafe extern "C" fn tt_dispatch(link: i64, mut target: u64, page: u64) -> u64 {
         }
     }
     native::come_to_dispatcher(page);
-    let mut runtime = runtime();
-    runtime
-        .send_native(from, target, page)
-        .unwrap_or_else(|| runtime.resolve_from_stub(from, target, page))
+    let began = windows::clock();
+    let address = {
+        let mut runtime = runtime();
+        runtime
+            .send_native(from, target, page)
+            .unwrap_or_else(|| runtime.resolve_from_stub(from, target, page))
+    };
+    // SAFETY: the calling thread's page.
+    let shared = unsafe { thread::current(page) }.shared();
+    let took = windows::clock().saturating_sub(began);
+    let all = shared.translating.load(Ordering::Relaxed) + took;
+    shared.translating.store(all, Ordering::Relaxed);
+    address
 }

@@ -135,7 +135,7 @@ fn set_kept(slot: &Action, new: u64, old: u64) -> i64 {
 /// Before the program begins: keeps what brings threads back from native time, if there is any.
 pub fn begin() {
     const BOTH: [u64; 2] = [native::SIGSYS, SIGNAL as u64];
-    if windows::may_be_native() && BOTH.into_iter().all(keep) {
+    if windows::have_budget() && BOTH.into_iter().all(keep) {
         native::begin();
     }
 }

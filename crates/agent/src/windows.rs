@@ -85,6 +85,17 @@ pub fn forget_clock() {
     unsafe { AtomicU32::from_ptr(&raw mut tt_clock_forbidden) }.store(1, Ordering::Relaxed);
 }
 
+/// The processor's clock, in ticks; 0 if it may not be read.
+pub fn clock() -> u64 {
+    // SAFETY: only atomic accesses, here and in C.
+    let forbidden = unsafe { AtomicU32::from_ptr(&raw mut tt_clock_forbidden) };
+    if forbidden.load(Ordering::Relaxed) != 0 {
+        return 0;
+    }
+    // SAFETY: it may be read.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
 /// Address of the byte that says whether threads may run the program's own code; 0 = they never
 /// may.
 pub fn may_go_byte() -> u64 {
@@ -98,14 +109,9 @@ fn used() -> u32 {
     session::first().windows.load(Ordering::Relaxed)
 }
 
-/// Whether recording is to cost no more than a budget.
+/// Whether recording is to cost no more than a budget, so that threads may run natively.
 pub fn have_budget() -> bool {
-    are_used() && matches!(used(), used::LIGHT | used::NATIVE)
-}
-
-/// Whether threads may run natively there.
-pub fn may_be_native() -> bool {
-    used() == used::NATIVE
+    are_used() && used() == used::BUDGET
 }
 
 /// Whether accesses are observed in windows only.

@@ -113,8 +113,8 @@ pub fn sentence(note: &Note) -> String {
              --exact, names it."
             .into(),
         Note::NativeTime { part } => format!(
-            "For {:.0} % of the time, threads ran natively, as the budget was small. Work then is estimated from \
-             processor time, so amounts may be too small where translated code is slow. A budget of 2x avoids it.",
+            "For {:.0} % of the time, threads ran natively, as the budget was too small for translated code. Work \
+             then is estimated from processor time, so amounts may be too small where that is slow.",
             100.0 * part
         ),
         Note::BlocksUnseen => "Memory allocated or freed in native time may have no name, or an old one.".into(),

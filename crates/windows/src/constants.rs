@@ -42,6 +42,16 @@ pub const FOR_LONG_GAPS: f64 = 0.8;
 /// windows: names of blocks must not take most of what amounts need. At a budget of 2x, it pays for
 /// some five million looks a second and processor, at 50 ns each; an allocation takes two or three.
 pub const FOR_HOOKS: f64 = 0.25;
+/// Budgets up to this one need native time: between windows, code without checks takes up to twice
+/// as long for interpreters.
+pub const MAX_WITHOUT_LIGHT: f64 = 1.2;
+/// So do larger ones of which such code would take more than this part.
+pub const FOR_LIGHT: f64 = 0.5;
+/// So do programs that run new code all the time: translating takes more than this part of the time
+/// of code without checks, and that is slower than its steps tell. Kernels, compressors and sort
+/// take up to 0.05, a C++ compiler, which took seven to ten times as long at 2x before, 0.1 and
+/// more.
+pub const MAX_TRANSLATING: f64 = 0.08;
 
 /// The warm-up spans at least this number of rotations of the run queue: a thread that writes just
 /// before it is preempted is read by one that runs a rotation later at most, and that one may

@@ -4,7 +4,8 @@
 //! and work, in four kinds of time: recorded whole at the start, and again later (*again*), between
 //! windows (*off*), and in windows (*on*). Time for each unit of work tells how much slower *on* is
 //! than *off*, and how much slower *off* is than its part without checks (*light*), which is almost
-//! as fast as the program alone, but for the steps and looks at allocations that are counted. Where
+//! as fast as the program alone, but for the steps, looks at allocations, and translating that are
+//! counted. Where
 //! there is no light time, because cache lines are tracked always, the checks executed between
 //! windows and the time that one takes tell it; until there is some of that, it is assumed. Until
 //! there is time off to compare with, events that were counted tell the least that counting has
@@ -33,6 +34,8 @@ pub struct Spent {
     pub checking: u64,
     /// The same of looking at what is allocated and freed.
     pub hooks: u64,
+    /// Time for translating, in nanoseconds.
+    pub translating: u64,
 }
 
 impl AddAssign for Spent {
@@ -43,6 +46,7 @@ impl AddAssign for Spent {
         self.events += more.events;
         self.checking += more.checking;
         self.hooks += more.hooks;
+        self.translating += more.translating;
     }
 }
 
@@ -56,6 +60,7 @@ impl Spent {
             events: self.events.saturating_sub(part.events),
             checking: self.checking.saturating_sub(part.checking),
             hooks: self.hooks.saturating_sub(part.hooks),
+            translating: self.translating.saturating_sub(part.translating),
         }
     }
 
@@ -70,6 +75,7 @@ impl Spent {
             events: of(self.events),
             checking: of(self.checking),
             hooks: of(self.hooks),
+            translating: of(self.translating),
         }
     }
 }
@@ -94,6 +100,13 @@ pub(crate) fn rates_alone(light: &Spent) -> Option<Rates> {
     let slower = by_steps(light);
     let rates = Rates::of(light)?;
     Some(Rates { cpu: rates.cpu / slower, wall: rates.wall / slower })
+}
+
+/// How many times as long code without checks takes, and which part of its time is for translating;
+/// `None` if there was too little of it.
+pub(crate) fn light_slower(sums: &Sums) -> Option<(f64, f64)> {
+    let Spent { cpu, translating, .. } = sums.light;
+    is_measured(&sums.light).then(|| (by_steps(&sums.light), translating as f64 / cpu as f64))
 }
 
 /// What was spent so far, by kind of time.
@@ -131,6 +144,8 @@ const MAX_COUNTING: f64 = 0.98;
 const MAX_CHECKING: f64 = 0.6;
 /// The same of looks at what is allocated, by what a program takes that does hardly anything else.
 const MAX_HOOKS: f64 = 0.8;
+/// The same of both and translating: a compiler that was recorded whole took ten times as long.
+const MAX_BESIDES: f64 = 0.95;
 
 /// Checks take at least this part of the time that their number tells, as processors execute them
 /// beside other instructions: for the same kernel, 0.5 times its own time instead of 2.6 times.
@@ -201,8 +216,7 @@ fn cpu(sums: &Sums, assumed: Assumed) -> Cost {
         cpu: whole.cpu + on.cpu,
         work: whole.work + on.work,
         events: whole.events + on.events,
-        checking: 0,
-        hooks: 0,
+        ..Spent::default()
     };
     // Windows tell it better than the start of the program, which may do other work.
     let inside = if is_measured(on) { on } else { &exact };
@@ -237,7 +251,7 @@ fn between_windows(sums: &Sums, assumed: Assumed) -> f64 {
     if is_measured(light) {
         return by_steps(light) * (per_work(off.cpu, off) / per_work(light.cpu, light)).max(1.0);
     }
-    if off.checking + off.hooks == 0 || off.cpu < MIN_MEASURED {
+    if off.checking + off.hooks + off.translating == 0 || off.cpu < MIN_MEASURED {
         return assumed.off.max(1.0);
     }
     by_steps(off)
@@ -268,15 +282,18 @@ fn tracking(sums: &Sums, cpu: &Cost) -> Option<f64> {
     if !is_measured(&tracked) || !is_measured(light) {
         return by_checks;
     }
-    let more = (per_work(tracked.cpu, &tracked) - per_work(light.cpu, light)).max(0.0) / alone;
+    // Both are translated, but threads need not run translated while nothing is tracked.
+    let light_cpu = light.cpu - light.translating.min(light.cpu);
+    let more = (per_work(tracked.cpu, &tracked) - per_work(light_cpu, light)).max(0.0) / alone;
     Some(more.max(LEAST_OF_CHECKS * by_checks.unwrap_or(0.0)))
 }
 
-/// Times longer by the checks and additions to tallies that were executed, and by looks at what was
-/// allocated.
+/// Times longer by the checks and additions to tallies that were executed, by looks at what was
+/// allocated, and by translating.
 fn by_steps(spent: &Spent) -> f64 {
     let cpu = spent.cpu as f64;
-    let rest = cpu - (spent.hooks as f64).min(MAX_HOOKS * cpu);
+    let hooks = (spent.hooks as f64).min(MAX_HOOKS * cpu);
+    let rest = cpu - (hooks + spent.translating as f64).min(MAX_BESIDES * cpu);
     let share = spent.checking as f64 / rest;
     TRANSLATION * cpu / rest / (1.0 - share.min(MAX_CHECKING))
 }
@@ -410,6 +427,16 @@ mod tests {
         assert!(near(of(0), TRANSLATION));
         // It is never all of the time.
         assert!(near(of(9 * SECOND), 5.0 * TRANSLATION));
+    }
+
+    #[test]
+    fn translating_is_not_the_programs_own_time() {
+        let of = |translating| {
+            let light = Spent { translating, ..spent(SECOND, 4.0) };
+            Costs::of(&Sums { off: light, light, ..Sums::default() }, 0, ASSUMED).cpu.off
+        };
+        assert!(near(of(3 * SECOND), 4.0 * TRANSLATION));
+        assert!(near(of(9 * SECOND), TRANSLATION / (1.0 - MAX_BESIDES)), "never all of the time");
     }
 
     #[test]

@@ -33,10 +33,11 @@
 
 use crate::budget::{Budget, Given};
 use crate::constants::{
-    AGAIN_STEP, FIRST_LOOK, FOR_HOOKS, FOR_LONG_GAPS, FOR_TRACKING, FOR_WHOLE, LOOK, LOOK_REST,
-    MIN_DUTY, MIN_MEASURED, OVERDRAFT, SHORT_RUN, USUAL_COST, WANTED_WINDOWS, WHOLE_STEP,
+    AGAIN_STEP, FIRST_LOOK, FOR_HOOKS, FOR_LIGHT, FOR_LONG_GAPS, FOR_TRACKING, FOR_WHOLE, LOOK,
+    LOOK_REST, MAX_TRANSLATING, MAX_WITHOUT_LIGHT, MIN_DUTY, MIN_MEASURED, OVERDRAFT, SHORT_RUN,
+    USUAL_COST, WANTED_WINDOWS, WHOLE_STEP,
 };
-use crate::cost::{Cost, tracking_since};
+use crate::cost::{Cost, light_slower, tracking_since};
 use crate::whole::Whole;
 use crate::{Assumed, Costs, Lengths, Random, Spent, Sums};
 use std::fmt;
@@ -278,6 +279,17 @@ impl Scheduler {
         off.cpu >= MIN_MEASURED && off.hooks as f64 > FOR_HOOKS * (budget - 1.0) * alone
     }
 
+    /// Whether threads must run natively between windows, as even code without checks would take
+    /// too much of what the budget gives.
+    pub fn needs_native(&self, seen: &Observation) -> bool {
+        self.budget(seen).is_some_and(|budget| {
+            let (slower, translating) = light_slower(&seen.spent).unwrap_or((1.0, 0.0));
+            budget <= MAX_WITHOUT_LIGHT
+                || slower - 1.0 > FOR_LIGHT * (budget - 1.0)
+                || translating > MAX_TRANSLATING
+        })
+    }
+
     /// Times as long as alone that the program may take now, if a budget was asked for.
     pub fn budget(&self, seen: &Observation) -> Option<f64> {
         self.limit.budget().map(|budget| budget.of(&self.costs(seen))[0].now)
@@ -300,7 +312,8 @@ impl Scheduler {
             self.look = self.look.map(|look| look.min(now + LOOK_REST));
             return Err(Trouble::ClockWentBack);
         }
-        self.whole.may_take(self.budget(seen));
+        // Nothing tells what whole would cost where even light code is too slow.
+        self.whole.may_take(self.budget(seen).filter(|_| !self.needs_native(seen)));
         Ok(match self.state {
             State::Start | State::Whole if self.may_record_whole(seen) => {
                 let period = self.state == State::Start;
@@ -420,6 +433,9 @@ impl Scheduler {
                 None => (None, given / DEAREST_TRACKING),
             },
         };
+        // Where code is new all the time, what tracked code costs is not what it has cost.
+        let dear = budget > MAX_WITHOUT_LIGHT && self.needs_native(seen);
+        let most = if dear { most.min(given / DEAREST_TRACKING) } else { most };
         (part * given / cost.unwrap_or(self.assumed.tracking).max(1e-9)).min(most)
     }
 

@@ -335,3 +335,26 @@ fn allocations_are_followed_while_the_budget_pays_for_it() {
     assert!(!dear(2.0, SECOND / 20) && dear(1.05, SECOND / 20));
     assert!(!dear(2.0, 0));
 }
+
+/// Light code that is slow by its steps, and such that has to be translated all the time.
+#[test]
+fn threads_run_natively_where_light_code_takes_too_much_of_the_budget() {
+    let lengths = Chooser::default().lengths();
+    let needs = |budget, checking, translating| {
+        let light = crate::Spent {
+            wall: SECOND,
+            cpu: SECOND,
+            work: SECOND,
+            checking,
+            translating,
+            ..Default::default()
+        };
+        let spent = Sums { off: light, light, ..Sums::default() };
+        let seen = Observation { spent, ..see(lengths) };
+        Scheduler::new(Dial::Budget(budget), Assumed::default(), 1).unwrap().needs_native(&seen)
+    };
+    assert!(needs(1.2, 0, 0) && !needs(1.3, 0, 0));
+    assert!(!needs(2.0, SECOND / 5, 0) && needs(2.0, SECOND / 2, 0));
+    assert!(!needs(2.0, 0, SECOND / 20) && needs(2.0, 0, SECOND / 10));
+    assert!(!needs(4.0, SECOND / 2, 0));
+}

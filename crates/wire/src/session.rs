@@ -44,7 +44,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 /// objects; 8: call paths, zones, mapped files; 9: pages; 10: light code between windows; 11: first
 /// writes of unknown blocks; 12: filtered traces; 13: which file a mapping was of; 14: lone
 /// programs; 15: returns; 16: native time; 18: gaps.
-pub const VERSION: u32 = 19;
+pub const VERSION: u32 = 20;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
 /// Added where otherwise an odd number of variables would be taken out again: see
@@ -578,6 +578,8 @@ pub struct ThreadPage {
     /// How often it was looked at what the thread allocates and frees: [`HOOK_PARTS`] for each
     /// look, 1 for each that was left out.
     pub hooks: AtomicU64,
+    /// Ticks of the processor's clock in the dispatcher, which translates.
+    pub translating: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Header>() as u64 == PAGE);

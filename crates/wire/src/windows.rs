@@ -86,10 +86,8 @@ pub mod used {
     /// In windows, which take a share of time, and of tracked blocks between them; there may be
     /// light code, too.
     pub const SHARE: u32 = 1;
-    /// The same within a budget.
-    pub const LIGHT: u32 = 2;
-    /// The same, and threads may run natively between windows.
-    pub const NATIVE: u32 = 3;
+    /// The same within a budget, and threads may run natively between windows.
+    pub const BUDGET: u32 = 2;
 }
 
 /// Number of the window that a recording begins with, if it begins with one: before it, nothing was

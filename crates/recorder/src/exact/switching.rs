@@ -45,9 +45,6 @@ const SEED: u64 = 0x7468_7265_6164;
 /// so that it is known what threads do in it.
 const MIN_NATIVE_NS: u64 = 50_000_000;
 const MIN_LIGHT_NS: u64 = 10_000_000;
-/// Budgets up to this one need native time: between windows, light code takes up to twice as long
-/// for interpreters.
-const MAX_FOR_NATIVE: f64 = 1.2;
 
 /// Which code threads run between windows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,6 +85,8 @@ pub struct Done {
     pub steps: [u64; 2],
     /// Looks at what was allocated or freed, in parts ([`wire::objects::HOOK_PARTS`]).
     pub hooks: u64,
+    /// Time for translating, ns.
+    pub translating: u64,
 }
 
 /// The windows of a recording.
@@ -133,17 +132,7 @@ pub fn way(dial: Option<Dial>) -> u32 {
     match dial {
         None => used::NO,
         Some(Dial::Duty(_)) => used::SHARE,
-        Some(dial) if is_native(dial) => used::NATIVE,
-        Some(Dial::Budget(_) | Dial::Usual) => used::LIGHT,
-    }
-}
-
-/// Whether threads run natively between windows, at the latest after the beginning of the run.
-fn is_native(dial: Dial) -> bool {
-    match dial {
-        Dial::Budget(budget) => budget <= MAX_FOR_NATIVE,
-        Dial::Usual => true,
-        Dial::Duty(_) => false,
+        Some(Dial::Budget(_) | Dial::Usual) => used::BUDGET,
     }
 }
 
@@ -177,6 +166,8 @@ pub struct Switching<'a> {
     shown: (Phase, Code),
     /// Whether threads may ever run the program's own code.
     native: bool,
+    /// Whether they must now: see [`Scheduler::needs_native`].
+    needs_native: bool,
     /// Times as long as alone that the program may take now, if there is a budget.
     budget: Option<f64>,
     asking: Asking,
@@ -225,7 +216,8 @@ impl<'a> Switching<'a> {
             further: Vec::new(),
             code: Code::Checked,
             shown: (first_phase(dial), Code::Checked),
-            native: is_native(dial),
+            native: !matches!(dial, Dial::Duty(_)),
+            needs_native: false,
             budget: None,
             asking: Asking::NEVER,
             anew: false,
@@ -334,9 +326,12 @@ impl<'a> Switching<'a> {
         let (lengths, long_gaps) = (self.chooser.lengths(), self.chooser.tracks_long());
         let seen = Observation { now: now_ns, spent, lengths, long_gaps };
         self.budget = self.scheduler.budget(&seen);
-        if self.fixed_ns.is_none() && self.scheduler.hooks_are_too_dear(&seen) {
-            self.switched.unfollowed = true;
-            let what = if self.native { unfollowed::ALL } else { unfollowed::BUT_FREED };
+        self.needs_native = self.scheduler.needs_native(&seen);
+        if self.fixed_ns.is_none() {
+            self.switched.unfollowed |= self.scheduler.hooks_are_too_dear(&seen);
+        }
+        if self.switched.unfollowed {
+            let what = if self.needs_native { unfollowed::ALL } else { unfollowed::BUT_FREED };
             self.first.records()[0].unfollowed.store(what, Relaxed);
         }
         let step = match self.fixed_ns {
@@ -416,8 +411,8 @@ impl<'a> Switching<'a> {
             Some(_) => length / 2,
             None => ((length as f64 * self.lit.part(self.budget)) as u64).max(MIN_LIGHT_NS),
         };
-        let is_needed = self.budget.is_some_and(|budget| budget <= MAX_FOR_NATIVE);
-        let is_native = is_needed && length >= light + MIN_NATIVE_NS || self.fixed_ns.is_some();
+        let is_native =
+            self.needs_native && length >= light + MIN_NATIVE_NS || self.fixed_ns.is_some();
         if !self.native || !is_native {
             parts.push(Stretch::new(until, Code::Light));
             return;
@@ -439,6 +434,7 @@ impl<'a> Switching<'a> {
             events: done.events.saturating_sub(before.events),
             checking: steps::time_ns(steps),
             hooks: steps::hooks_ns(done.hooks.saturating_sub(before.hooks)),
+            translating: done.translating.saturating_sub(before.translating),
         };
         match part.phase {
             Phase::Whole if self.scheduler.is_whole_again() => self.spent.again += slice,

@@ -294,6 +294,8 @@ struct Look {
     steps: [u64; 2],
     /// Looks at what it has allocated or freed.
     hooks: u64,
+    /// Ticks of translating.
+    translating: u64,
 }
 
 impl Look {
@@ -449,6 +451,9 @@ impl<'a> Process<'a> {
             last.events = page.events.load(Relaxed);
             let hooks = page.hooks.load(Relaxed);
             counted.hooks += hooks.saturating_sub(std::mem::replace(&mut last.hooks, hooks));
+            let ticks = page.translating.load(Relaxed);
+            let before = std::mem::replace(&mut last.translating, ticks);
+            counted.translating += ticks.saturating_sub(before);
             let transfers = [&page.transfers, &page.far, &page.unknown].map(|of| of.load(Relaxed));
             let before = std::mem::replace(&mut last.transfers, transfers);
             let [more, far, unknown] =
@@ -484,7 +489,10 @@ impl<'a> Process<'a> {
         let cpu_ns = self.cpu_since();
         done.cpu_ns += cpu_ns;
         let calls = std::mem::take(&mut self.calls_made);
-        let spent = Pace { cpu_ns, calls, steps_ns: steps::time_ns(self.counted.steps) };
+        let steps_ns = steps::time_ns(self.counted.steps);
+        let translating = steps::ticks_ns(self.counted.translating);
+        let besides_ns = steps_ns + translating;
+        let spent = Pace { cpu_ns, calls, besides_ns };
         self.native_time.add(code, spent, slice, &mut self.seen.samples);
         let samples = self.seen.samples.iter().rev().take_while(|sample| sample.slice == slice);
         for sample in samples {
@@ -497,6 +505,7 @@ impl<'a> Process<'a> {
         done.far += counted.far;
         done.unknown += counted.unknown;
         done.hooks += counted.hooks;
+        done.translating += translating;
         done.steps.iter_mut().zip(counted.steps).for_each(|(all, more)| *all += more);
     }
 

@@ -1,7 +1,8 @@
 //! How slow light code is, and how much of it comes before native time.
 //!
-//! Light code counts its instructions and compares generated code with what was translated. How
-//! often it did tells how slow that makes it. Neighbour: `switching` asks before native time.
+//! Light code counts its instructions, compares generated code with what was translated, and has to
+//! be translated. How often it did, and how long that took, tells how slow that makes it.
+//! Neighbour: `switching` asks before native time.
 
 use windows::Spent;
 
@@ -35,7 +36,8 @@ impl Lit {
     /// How much longer slow light code takes for its steps, as a part of what it would take
     /// without; 0 if it is not slow.
     pub fn slower(&self) -> f64 {
-        let (cpu, checking) = (self.spent.cpu as f64, self.spent.checking as f64);
+        let cpu = self.spent.cpu as f64;
+        let checking = (self.spent.checking + self.spent.translating) as f64;
         let slower = checking / (cpu - checking).max(LEAST * cpu).max(1.0);
         if slower >= SLOW { slower } else { 0.0 }
     }
