@@ -146,13 +146,17 @@ impl Hooks {
         self.functions.get(next).map(|f| f.address).filter(|address| *address < end)
     }
 
-    /// Adds the functions of a file that is mapped there as code.
-    pub fn add_module(&mut self, (start, end): (u64, u64), file_offset: u64, path: &[u8]) {
+    /// Adds the functions of a file that is mapped there as code, and is still at `path` if
+    /// `is_there`: another one's functions would lie elsewhere.
+    pub fn add_module(
+        &mut self,
+        (start, end): (u64, u64),
+        file_offset: u64,
+        path: &[u8],
+        is_there: bool,
+    ) {
         // A filter may forbid us to open files, and end the program for trying.
-        if !are_followed() || filter::any() {
-            return;
-        }
-        if !functions::may_allocate(path) {
+        if !are_followed() || filter::any() || !is_there || !functions::may_allocate(path) {
             return;
         }
         let is_program = self.functions.is_empty();

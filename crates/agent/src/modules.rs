@@ -189,7 +189,8 @@ impl Modules {
         self.set(Range { start, end, runs: true, changes: writable, file, origin });
         describe((start, end), file_offset, path, stat);
         self.frames.add((start, end), file_offset, path);
-        self.hooks.add_module((start, end), file_offset, path);
+        let is_there = stat.is_some_and(|stat| is_at(path, stat));
+        self.hooks.add_module((start, end), file_offset, path, is_there);
     }
 
     /// The file that the code at `pc` is mapped from, if that is known, and where in it the code
@@ -309,10 +310,21 @@ impl Modules {
 
 /// What is known of the file that is mapped, if it is still the one with that path.
 fn stat_of(m: &Mapping<'_>) -> Option<sys::Stat> {
-    let mut path = [0; 512];
-    path.get_mut(..m.path.len())?.copy_from_slice(m.path);
-    let stat = sys::stat_at(path.get(..m.path.len() + 1)?)?;
-    (stat.identity()[1] == m.inode).then_some(stat)
+    stat_at(m.path).filter(|stat| stat.identity()[1] == m.inode)
+}
+
+/// Whether the file with that path is still the one that was mapped.
+fn is_at(path: &[u8], mapped: &sys::Stat) -> bool {
+    let is_same = |stat: sys::Stat| {
+        (stat.identity(), stat.changed()) == (mapped.identity(), mapped.changed())
+    };
+    stat_at(path).is_some_and(is_same)
+}
+
+fn stat_at(path: &[u8]) -> Option<sys::Stat> {
+    let mut name = [0; 512];
+    name.get_mut(..path.len())?.copy_from_slice(path);
+    sys::stat_at(name.get(..path.len() + 1)?)
 }
 
 /// Writes a module record for the recorder.

@@ -100,7 +100,14 @@ pub fn come_home(page: u64) -> bool {
     }
     // SAFETY: the calling thread's page.
     unsafe { set_field(page, SELECTOR, 0) };
+    expect_odd_flags(page);
     true
+}
+
+/// The program may have set flags, while nobody looked, that the slow paths do not go with.
+fn expect_odd_flags(page: u64) {
+    // SAFETY: the calling thread's page.
+    unsafe { set_field(page, control::ODD_FLAGS, 1) };
 }
 
 /// The calling thread has come to the dispatcher, maybe because it could not go after all.
@@ -111,6 +118,7 @@ pub fn come_to_dispatcher(page: u64) {
     if !core::mem::take(&mut own.may_return) && !was_away {
         return;
     }
+    expect_odd_flags(page);
     if core::mem::take(&mut own.armed) {
         let none = Stack { flags: SS_DISABLE.into(), ..Stack::default() };
         // SAFETY: nothing is on that stack.

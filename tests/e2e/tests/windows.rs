@@ -166,8 +166,10 @@ fn lines_that_loops_ask_about_together_are_seen() {
             // Each line is read and overwritten in each turn.
             (matrix[1][2] + matrix[2][1]) / (2.0 * LINES * TURNS)
         };
-        let (ratio, all) = middle(ratio, 0.6..1.5);
-        assert!((0.6..1.5).contains(&ratio), "{options:?}: {all:?} of the truth");
+        // Beside other tests, half of them are missed at times; none would be seen without
+        // tracking.
+        let (ratio, all) = middle(ratio, 0.4..1.6);
+        assert!((0.4..1.6).contains(&ratio), "{options:?}: {all:?} of the truth");
     }
 }
 

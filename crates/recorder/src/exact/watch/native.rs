@@ -19,8 +19,6 @@ use wire::windows::native::{AWAY, CALLED, CALLING, SIGNAL, VALUE};
 const MIN_CALLS: u64 = 400;
 /// How many times faster than light code the program's own can be: compilers were 2.3 times.
 const MAX_FASTER: f64 = 3.0;
-/// The same where steps and translating tell it.
-const MAX_BESIDES: f64 = 20.0;
 /// Light time that is long enough to tell a rate by itself, ns of processor time.
 const MIN_LIGHT_NS: u64 = 1_000_000;
 
@@ -31,8 +29,8 @@ pub struct Pace {
     pub cpu_ns: u64,
     /// System calls.
     pub calls: u64,
-    /// Processor time of steps for the recording, and of translating, ns.
-    pub besides_ns: u64,
+    /// Processor time of steps for the recording, ns.
+    pub steps_ns: u64,
 }
 
 /// What is known of the native time of a process.
@@ -97,8 +95,8 @@ impl NativeTime {
     fn faster(&self) -> f64 {
         let Self { light, native, .. } = self;
         if light.calls.min(native.calls) < MIN_CALLS {
-            let program_ns = light.cpu_ns.saturating_sub(light.besides_ns).max(1);
-            return (light.cpu_ns as f64 / program_ns as f64).clamp(1.0, MAX_BESIDES);
+            let program_ns = light.cpu_ns.saturating_sub(light.steps_ns).max(1);
+            return (light.cpu_ns as f64 / program_ns as f64).clamp(1.0, MAX_FASTER);
         }
         let rate = |pace: &Pace| pace.calls as f64 / pace.cpu_ns.max(1) as f64;
         (rate(native) / rate(light)).clamp(1.0, MAX_FASTER)
@@ -108,7 +106,7 @@ impl NativeTime {
 fn add(pace: &mut Pace, more: Pace) {
     pace.cpu_ns += more.cpu_ns;
     pace.calls += more.calls;
-    pace.besides_ns += more.besides_ns;
+    pace.steps_ns += more.steps_ns;
 }
 
 /// The kernel's `siginfo_t` of a signal that was sent with a value.

@@ -9,7 +9,7 @@ fn sample(slice: u32, thread: u32, instructions: u64) -> Sample {
 }
 
 fn pace(cpu_ns: u64, calls: u64) -> Pace {
-    Pace { cpu_ns, calls, besides_ns: 0 }
+    Pace { cpu_ns, calls, steps_ns: 0 }
 }
 
 /// Two threads in 10 ms of light time, of which one did three times as much as the other, with so
@@ -65,7 +65,7 @@ fn system_calls_tell_how_much_faster_than_light_code_the_program_is() {
 #[test]
 fn without_calls_the_steps_of_light_code_tell_that() {
     let (mut time, mut samples) = (NativeTime::default(), vec![sample(3, 0, 1000)]);
-    let light = Pace { cpu_ns: 10 * MS, calls: 0, besides_ns: 5 * MS };
+    let light = Pace { cpu_ns: 10 * MS, calls: 0, steps_ns: 5 * MS };
     time.add(Code::Light, light, 3, &mut samples);
     time.add(Code::Native, pace(50 * MS, 0), 4, &mut samples);
     assert_eq!(samples[1], sample(4, 0, 10_000));
