@@ -146,8 +146,8 @@ impl Hooks {
         self.functions.get(next).map(|f| f.address).filter(|address| *address < end)
     }
 
-    /// Adds the functions of a file that is mapped there as code, and is still at `path` if
-    /// `is_there`: another one's functions would lie elsewhere.
+    /// Adds the functions of a file that is mapped there as code. They get doors only if it is
+    /// known to be still at `path`: another file's functions would lie elsewhere.
     pub fn add_module(
         &mut self,
         (start, end): (u64, u64),
@@ -156,7 +156,7 @@ impl Hooks {
         is_there: bool,
     ) {
         // A filter may forbid us to open files, and end the program for trying.
-        if !are_followed() || filter::any() || !is_there || !functions::may_allocate(path) {
+        if !are_followed() || filter::any() || !functions::may_allocate(path) {
             return;
         }
         let is_program = self.functions.is_empty();
@@ -165,6 +165,8 @@ impl Hooks {
         for function in found.into_iter().filter(|f| (start..end).contains(&f.address)) {
             let at = self.functions.binary_search_by_key(&function.address, |f| f.address);
             if let Err(at) = at {
+                let bytes = if is_there { function.bytes } else { 0 };
+                let function = Function { bytes, ..function };
                 self.functions.insert(at, function);
                 new.push(function);
             }

@@ -9,7 +9,8 @@
 //! (`engine::decode::patched`), and so does the program wherever it is translated.
 //!
 //! Doors are made when a file's code is mapped, before anything runs in it. A function that does
-//! not allow one (`engine::decode::moved`) has none; the recorder then says that blocks may have no
+//! not allow one (`engine::decode::moved`) has none, nor one of a file that may have been replaced;
+//! the recorder then says that blocks may have no
 //! name. Where the program allocates too often, doors lead straight on.
 //!
 //! Neighbours: `blocks.rs` knows the functions, `slow/allocations.h` is told of the calls,
@@ -114,7 +115,10 @@ fn open_one(function: &Function, memory: &Memory) -> bool {
         core::slice::from_raw_parts(address as *const u8, bytes.min(MAX_FUNCTION) as usize)
     };
     let has_one = moved::jump_at(code, address).is_some_and(|target| in_function(target).is_some());
-    let Some((area, at)) = place_near(address).filter(|_| !has_one) else { return false };
+    if has_one {
+        return false;
+    }
+    let Some((area, at)) = place_near(address) else { return false };
     let to = at + offset_of!(Door, moved) as u64;
     let (Some(moved), Some(jump)) = (moved::moved(code, address, to), moved::jump(address, at))
     else {
@@ -168,8 +172,6 @@ impl Door {
 /// Room for a door from which the code at `pc`, and what it refers to, is in reach, and where its
 /// area begins.
 fn place_near(pc: u64) -> Option<(u64, u64)> {
-    /// Between an area and the code; the rest of what 32 bits reach is for what that refers to.
-    const FAR: u64 = 0x6000_0000;
     static USED: [AtomicU64; MAX_AREAS] = [const { AtomicU64::new(0) }; MAX_AREAS];
     for (area, used) in AREAS.iter().zip(&USED) {
         let mut base = area.load(Ordering::Relaxed);
@@ -178,7 +180,7 @@ fn place_near(pc: u64) -> Option<(u64, u64)> {
             area.store(base, Ordering::Release);
         }
         let number = used.load(Ordering::Relaxed);
-        if base.abs_diff(pc) < FAR && number < DOORS {
+        if base.abs_diff(pc) < sys::FAR && number < DOORS {
             used.store(number + 1, Ordering::Relaxed);
             return Some((base, base + HEADER_BYTES + number * BYTES));
         }

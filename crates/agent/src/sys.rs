@@ -225,13 +225,15 @@ fn map_in(
     unsafe { map(0, bytes, protection, flags, fd, offset) }
 }
 
+/// How far from code memory for it may lie: 32-bit displacements must reach all that the code
+/// refers to from there.
+pub const FAR: u64 = 0x6000_0000;
+
 /// Maps fresh memory from which code at `near`, and what that refers to, is in reach of 32-bit
 /// displacements; `None` if there is no room.
 pub fn map_near(near: u64, bytes: u64, protection: u64) -> Option<u64> {
     /// Shortest steps in which a place is sought.
     const STEP: u64 = 1 << 20;
-    /// How far away it may lie: displacements must reach the whole module from all of it.
-    const FAR: u64 = 0x6000_0000;
     let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
     let step = bytes.max(STEP);
     let around = near & !(step - 1);

@@ -5,11 +5,10 @@
 //! windows (*off*), and in windows (*on*). Time for each unit of work tells how much slower *on* is
 //! than *off*, and how much slower *off* is than its part without checks (*light*), which is almost
 //! as fast as the program alone, but for the steps, looks at allocations, and translating that are
-//! counted. Where
-//! there is no light time, because cache lines are tracked always, the checks executed between
-//! windows and the time that one takes tell it; until there is some of that, it is assumed. Until
-//! there is time off to compare with, events that were counted tell the least that counting has
-//! cost.
+//! counted. Where there is no light time, because cache lines are tracked always, the checks
+//! executed between windows and the time that one takes tell it; until there is some of that, it is
+//! assumed. Until there is time off to compare with, events that were counted tell the least that
+//! counting has cost.
 //!
 //! *Wall-clock time.* Windows lie at random places, so time for each unit of work compares it too,
 //! waits included. For what was recorded whole, which is not random, the threads that ran at once

@@ -15,7 +15,7 @@ pub struct Function {
     /// What it does: one of [`how`](crate::layouts::how) in the low byte, one of
     /// [`wire::objects::by`] above it.
     pub what: u32,
-    /// How long it is.
+    /// How long it is; 0: not known.
     pub bytes: u64,
 }
 
