@@ -144,12 +144,21 @@ fn observed(windows: &Windows) -> String {
 }
 
 fn too_few_windows(windows: &Windows, told: bool, evidence: &Evidence) -> String {
-    let what = match told {
-        true => format!("events counted ({})", evidence.hits),
-        false => format!("windows ({})", windows.windows),
+    let Evidence { hits, effective, needed, .. } = *evidence;
+    let (what, why) = match (told, effective < hits) {
+        (false, _) => (format!("windows ({})", windows.windows), String::new()),
+        (true, false) => (format!("events counted ({hits})"), String::new()),
+        // A window in a stretch of the run that the others did not see stands for much of it.
+        (true, true) => (
+            "seen".into(),
+            format!(
+                ": of the {hits} events counted, some stand for far more than others, so that all tell as much as \
+                 {effective} alike, and it takes {needed}"
+            ),
+        ),
     };
     format!(
-        "Not enough {what} to say who communicates with whom and how much. Record longer, with a larger \
+        "Not enough {what} to say who communicates with whom and how much{why}. Record longer, with a larger \
          --budget, or with --exact."
     )
 }
@@ -285,6 +294,13 @@ mod tests {
         assert!(of(windows(0.02, 25, false), 0).enough && !of(windows(0.02, 2, true), 0).enough);
         let few = of(windows(0.02, 25, false), 3).too_few.unwrap();
         assert!(few.starts_with("Not enough events counted (3) to say"), "{few}");
+        let uneven = Evidence { effective: 7, ..evidence(1000) };
+        let few = Reliability::of_windows(&windows(0.02, 25, false), uneven).too_few.unwrap();
+        assert!(
+            few.starts_with("Not enough seen to say")
+                && few.contains("as much as 7 alike, and it takes 80."),
+            "{few}"
+        );
         assert!(of(windows(1.0, 0, false), 3).enough);
         let text = |windows| of(windows, 1000).text;
         assert_eq!(

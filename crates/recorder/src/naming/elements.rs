@@ -34,6 +34,7 @@ pub fn tell(
     places: &Places<'_>,
 ) {
     let mut fields = Vec::new();
+    let placed = by_place(events);
     for object in by_events(events).into_iter().take(MAX_OBJECTS) {
         let of_object = blocks_of(&objects.blocks, object);
         let element = match groups.get(&object) {
@@ -61,7 +62,11 @@ pub fn tell(
                     fields.extend(of_element);
                 }
             }
-            None => row.stride = shown_by_threads(events, object, of_object).unwrap_or(0),
+            None => {
+                let first = placed.partition_point(|event| event.object < object);
+                let end = placed.partition_point(|event| event.object <= object);
+                row.stride = shown_by_threads(&placed[first..end], of_object).unwrap_or(0);
+            }
         }
     }
     fields.sort_unstable();
@@ -106,8 +111,9 @@ fn fitting(mut element: Element, all: (u64, u64), known: &[BlockRow]) -> Option<
     })
 }
 
-/// How far elements of an object are apart, if each thread writes in one of its own.
-fn shown_by_threads(events: &[EventRow], object: u32, blocks: &[BlockRow]) -> Option<u64> {
+/// How far elements of an object are apart, if each thread writes in one of its own. `events` are
+/// those of the object, by cache line.
+fn shown_by_threads(events: &[&EventRow], blocks: &[BlockRow]) -> Option<u64> {
     blocks.iter().filter(|block| is_alone(block, blocks)).find_map(|block| {
         let mut written: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
         let mut note = |thread: types::ThreadId, line: u64, bytes: u64| {
@@ -118,7 +124,7 @@ fn shown_by_threads(events: &[EventRow], object: u32, blocks: &[BlockRow]) -> Op
                 (*first, *end) = ((*first).min(offset), (*end).max(offset + 1));
             }
         };
-        for event in events.iter().filter(|event| event.object == object && event.line != 0) {
+        for event in on_lines_of(events, block) {
             note(event.from, event.line, event.from_bytes);
             if event.kind == CommKind::Waw {
                 note(event.to, event.line, event.to_bytes);
@@ -126,6 +132,21 @@ fn shown_by_threads(events: &[EventRow], object: u32, blocks: &[BlockRow]) -> Op
         }
         stride_of(written.into_values().collect())
     })
+}
+
+/// Those of `events`, which are sorted by cache line, that are on lines of a block.
+fn on_lines_of<'a>(events: &'a [&'a EventRow], block: &BlockRow) -> &'a [&'a EventRow] {
+    let first = events.partition_point(|event| event.line + LINE_BYTES <= block.start);
+    let end = events.partition_point(|event| event.line < block.start + block.bytes);
+    &events[first..end.max(first)]
+}
+
+/// The events on known cache lines, by object and line.
+fn by_place(events: &[EventRow]) -> Vec<&EventRow> {
+    let mut placed: Vec<&EventRow> =
+        events.iter().filter(|event| event.object != 0 && event.line != 0).collect();
+    placed.sort_by_key(|event| (event.object, event.line));
+    placed
 }
 
 /// Whether no other block was at the same place.
