@@ -11,6 +11,7 @@ use crate::native;
 use crate::presence;
 use crate::session;
 use crate::shared::mappings::Mappings;
+use crate::solo;
 use crate::sys;
 use crate::tallies;
 use crate::thread;
@@ -358,6 +359,7 @@ unsafe extern "C" fn tt_dispatch(link: i64, mut target: u64, page: u64) -> u64 {
         }
     }
     native::come_to_dispatcher(page);
+    solo::wait();
     let began = windows::clock();
     let address = {
         let mut runtime = runtime();

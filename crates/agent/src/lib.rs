@@ -55,6 +55,7 @@ mod session;
 mod shadow;
 mod shared;
 mod signals;
+mod solo;
 mod start;
 mod stubs;
 mod sys;

@@ -81,6 +81,8 @@ pub const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 
 /// In the operation of a futex: no other process uses it.
 pub const FUTEX_PRIVATE: u64 = 128;
+/// An operation of a futex.
+pub const FUTEX_WAIT: u64 = 0;
 
 pub const CLONE_VM: u64 = 0x100;
 pub const CLONE_VFORK: u64 = 0x4000;

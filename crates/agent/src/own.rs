@@ -41,6 +41,8 @@ pub struct ForNative {
     /// Calls since it was judged, and its processor time then, ns.
     pub calls: u32,
     pub judged_ns: u64,
+    /// The [solo time](crate::solo) in which it has waited last, by its word.
+    pub waited: u32,
 }
 
 impl ForNative {
@@ -52,6 +54,7 @@ impl ForNative {
         may_return: false,
         calls: 0,
         judged_ns: 0,
+        waited: 0,
     };
 }
 

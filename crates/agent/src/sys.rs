@@ -4,7 +4,7 @@ use crate::filter::{self, Answer};
 use crate::limits;
 pub use crate::numbers::*;
 use core::arch::asm;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// A system call of the agent's own, with up to six arguments. One that a filter of the program's
 /// would punish is not made, and fails as in a kernel that does not have it.
@@ -308,6 +308,15 @@ pub fn rest() {
     if unsafe { call(FUTEX, arguments) } != TIMED_OUT {
         yield_processor();
     }
+}
+
+/// Waits until somebody is woken at `word` in shared memory, a signal comes, or so much time has
+/// passed, if the word has this value.
+pub fn wait_while(word: &AtomicU32, value: u32, ns: u64) {
+    let time = [ns / 1_000_000_000, ns % 1_000_000_000];
+    let at = core::ptr::from_ref(word) as u64;
+    // SAFETY: both live as long as the call.
+    unsafe { call(FUTEX, [at, FUTEX_WAIT, value.into(), time.as_ptr() as u64, 0, 0]) };
 }
 
 /// Lets others run that have at least the same priority.

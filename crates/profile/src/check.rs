@@ -10,7 +10,7 @@ mod pages;
 mod returns;
 
 use crate::{
-    ActivityRow, CommRow, Mode, OwnTime, Profile, RunningRow, SliceRow, ThreadRow, Totals,
+    ActivityRow, CommRow, Mode, OwnTime, Profile, RunningRow, SliceRow, Slowed, ThreadRow, Totals,
 };
 use types::{CommKind, Evidence, Sharing, ThreadId};
 
@@ -48,7 +48,19 @@ fn check_meta(profile: &Profile) -> Result<(), String> {
         Some(OwnTime { seconds, low, high })
             if !(0.0 <= low && low <= seconds && seconds <= high && high.is_finite()) =>
         {
-            Err(format!("the program's own time {seconds} is not between {low} and {high}"))
+            return Err(format!(
+                "the program's own time {seconds} is not between {low} and {high}"
+            ));
+        }
+        _ => {}
+    }
+    match meta.slowed {
+        Some(Slowed { share, low, high })
+            if !(0.0 <= low && low <= share && share <= high && high <= 1.0) =>
+        {
+            Err(format!(
+                "the share {share} that running at once takes is not between {low} and {high}"
+            ))
         }
         _ => Ok(()),
     }
@@ -337,6 +349,10 @@ mod tests {
             (
                 reason(|p| p.meta.own_time = Some(OwnTime { seconds: 2.0, low: 3.0, high: 4.0 })),
                 "the program's own time 2 is not between 3 and 4",
+            ),
+            (
+                reason(|p| p.meta.slowed = Some(Slowed { share: 0.2, low: 0.3, high: 0.4 })),
+                "the share 0.2 that running at once takes is not between 0.3 and 0.4",
             ),
             (reason(|p| p.activity.swap(0, 1)), "the activity of T0 in slice 0 is out of order"),
             (

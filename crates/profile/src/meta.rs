@@ -186,6 +186,9 @@ pub struct Meta {
     /// What the run would have taken without recording; null where that is not known.
     #[serde(default)]
     pub own_time: Option<OwnTime>,
+    /// How much longer threads take because others run at once; null where that is not known.
+    #[serde(default)]
+    pub slowed: Option<Slowed>,
     /// What the tables of pages rest on; null where pages were not recorded.
     #[serde(default)]
     pub page_use: Option<PageUse>,
@@ -219,6 +222,7 @@ impl Meta {
             sampled: None,
             windows: None,
             own_time: None,
+            slowed: None,
             page_use: None,
         }
     }
@@ -232,6 +236,18 @@ pub struct OwnTime {
     /// The least that it may be.
     pub low: f64,
     /// The most.
+    pub high: f64,
+}
+
+/// The part of the processor time that threads take because others run at once: waiting for lines
+/// and for the memory. Measured in moments in which one thread ran alone.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, TS)]
+pub struct Slowed {
+    /// What is likely, 0 to 1.
+    pub share: f64,
+    /// Ends of its interval (95 %).
+    pub low: f64,
+    /// The upper end.
     pub high: f64,
 }
 

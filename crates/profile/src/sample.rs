@@ -75,6 +75,7 @@ pub fn profile(threads: Vec<ThreadRow>, comm: Vec<CommRow>) -> Profile {
         sampled: None,
         windows: None,
         own_time: None,
+        slowed: None,
         page_use: None,
     };
     Profile::new(meta, threads, comm)

@@ -20,7 +20,7 @@ use crate::reliability::Reliability;
 use crate::residence::{Holding, Served};
 use crate::verdict::{self, Verdict};
 use analysis::{Axis, Choice, Communication, MatrixKind, Progress};
-use profile::{CommRow, Counted, Meta, Mode, OwnTime, Profile, Sampled, Sampling};
+use profile::{CommRow, Counted, Meta, Mode, OwnTime, Profile, Sampled, Sampling, Slowed};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use ts_rs::TS;
@@ -243,6 +243,8 @@ pub struct Measured {
     pub wall_seconds: f64,
     /// What the run would have taken alone; `None` where that is not known.
     pub own_time: Option<OwnTime>,
+    /// How much longer threads take because others run at once; `None` where that is not known.
+    pub slowed: Option<Slowed>,
     /// What stretches of the run, such as phases, are measured by.
     pub axis: Axis,
     /// CPU time of the run, all threads.
@@ -342,6 +344,7 @@ impl Measured {
             slice_ns: meta.parameters.slice_ns,
             wall_seconds: meta.wall_seconds,
             own_time: progress.own,
+            slowed: meta.slowed,
             axis: progress.axis,
             cpu_seconds: meta.cpu_seconds,
             observed: match (&meta.windows, meta.mode) {

@@ -17,7 +17,7 @@ use crate::evidence;
 use crate::findings::{Estimate, Findings, Measured, Pair, Talk, Thread, talk_matrix};
 use crate::table::{Align, Table, cut};
 use crate::verdict::blocks;
-use profile::{OwnTime, Profile};
+use profile::{OwnTime, Profile, Slowed};
 use std::fmt::{self, Write};
 use style::printable;
 use types::numbers::{duration, grouped, percent, short};
@@ -323,6 +323,9 @@ fn write_measured(out: &mut String, style: TextStyle, findings: &Findings) -> fm
     if let (None, Some(own)) = (&measured.sampled, measured.own_time) {
         line(own_time(&own))?;
     }
+    if let Some(slowed) = measured.slowed {
+        line(slowed_by_others(&slowed))?;
+    }
     if let Some(sentence) = findings.at_once.and_then(|found| found.sentence()) {
         line(sentence)?;
     }
@@ -369,6 +372,17 @@ fn own_time(OwnTime { seconds, low, high }: &OwnTime) -> String {
         duration(*seconds),
         duration(*low),
         duration(*high)
+    )
+}
+
+/// How much longer threads take because others run at once.
+fn slowed_by_others(Slowed { share, low, high }: &Slowed) -> String {
+    format!(
+        "Of the processor time, {} ({} to {}) is waiting because threads run at once: in moments in which one ran \
+         alone, its instructions took so much less. Fewer transfers cannot gain more than that.",
+        percent(*share),
+        percent(*low),
+        percent(*high)
     )
 }
 

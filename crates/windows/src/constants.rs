@@ -174,3 +174,30 @@ pub const DEAREST_TRIED: f64 = 10.0;
 /// Least budget on which a run is recorded whole: exact recording costs this much for the cheapest
 /// programs, and smaller budgets have native time, of which nothing tells how fast it is.
 pub const LEAST_FOR_WHOLE: f64 = 1.25;
+
+/// Solo time: processor time of a look ns, and of all threads before it, below which it tells
+/// nothing.
+pub const LEAST_ALONE: u64 = MILLISECOND;
+/// See [`LEAST_ALONE`].
+pub const LEAST_TOGETHER: u64 = 4 * MILLISECOND;
+
+/// A thread whose instructions take this many times longer alone than before spins: the pause in a
+/// spinning loop takes ten times as long as other instructions.
+pub const SPINS: f64 = 1.5;
+
+/// Looks of which such threads may be, as a part of all: beyond that, others may be spoilt in part.
+pub const MAX_SPINNING: f64 = 0.25;
+
+/// Fewest looks that tell something, and most that are kept.
+pub const MIN_LOOKS: usize = 6;
+/// See [`MIN_LOOKS`].
+pub const MAX_LOOKS: usize = 10_000;
+
+/// With a budget, after how long light time for solo time comes first, and again at the most; each
+/// time that takes twice as long. Two times, in a run of a third of a second, give six looks.
+pub const FIRST_SOLO: u64 = 100 * MILLISECOND;
+/// See [`FIRST_SOLO`].
+pub const SOLO_REST: u64 = 8_000 * MILLISECOND;
+
+/// Processors that must be busy for threads to slow each other.
+pub const MIN_AT_ONCE: f64 = 1.2;

@@ -28,6 +28,8 @@
 //! even pay for the time between windows is exceeded; [`Scheduler::promise`] then says by how much
 //! at least.
 //!
+//! *Solo time* (`solo.rs`) needs light time, too, which there is less and less often.
+//!
 //! *Duty.* Windows take a fixed share of wall-clock time, from the start on. Light time, once a
 //! second, tells what the program takes alone; a run shorter than [`FIRST_LOOK`] has none.
 
@@ -38,6 +40,7 @@ use crate::constants::{
     USUAL_COST, WANTED_WINDOWS, WHOLE_STEP,
 };
 use crate::cost::{Cost, light_slower, tracking_since};
+use crate::solo::SoloLooks;
 use crate::whole::Whole;
 use crate::{Assumed, Costs, Lengths, Random, Spent, Sums};
 use std::fmt;
@@ -213,6 +216,8 @@ pub struct Scheduler {
     whole: Whole,
     /// With a duty: when there is to be light time, once the run has begun.
     look: Option<u64>,
+    /// With a budget: the same for solo time.
+    solo: SoloLooks,
     last: u64,
     windows: usize,
     /// What had been spent when a short run would have ended.
@@ -238,6 +243,7 @@ impl Scheduler {
             planned: None,
             whole: Whole::new(),
             look: None,
+            solo: SoloLooks::default(),
             last: 0,
             windows: 0,
             start: None,
@@ -387,7 +393,7 @@ impl Scheduler {
     /// Whether light time is to begin.
     fn looks(&mut self, seen: &Observation) -> bool {
         let Limit::Duty(duty) = self.limit else {
-            return self.whole.looks(seen.now, &seen.spent);
+            return self.whole.looks(seen.now, &seen.spent) || self.solo.looks(seen);
         };
         let look = self.look.get_or_insert(seen.now + FIRST_LOOK);
         let looks = duty <= DUTY_WITH_LOOKS && seen.now >= *look;

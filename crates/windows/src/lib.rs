@@ -19,6 +19,7 @@
 //! | `budget.rs` | how many times as long a run may take: always, or more at its beginning |
 //! | `dial.rs` | when the next window opens: within a budget or at a fixed duty |
 //! | `whole.rs` | whether recording whole fits into the budget |
+//! | `solo.rs` | how much longer threads take because others run at once |
 //! | `random.rs` | the seeded random numbers that place windows |
 //!
 //! Neighbours: `agent` switches and counts, `recorder` feeds this crate and makes tables of its
@@ -33,6 +34,7 @@ mod lengths;
 mod random;
 pub mod rule;
 mod scale;
+mod solo;
 mod whole;
 mod window;
 
@@ -42,4 +44,5 @@ pub use estimate::{Counted, Estimate, Part, Unwritten, missed, unseen};
 pub use lengths::{Chooser, Lengths, RunQueue, Seen};
 pub use random::Random;
 pub use scale::{Clock, Scale, TooShort, factors, factors_of_seen, long_enough};
+pub use solo::{Looks, Slowed};
 pub use window::{BadWindow, ThreadWork, Window};

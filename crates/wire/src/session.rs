@@ -44,7 +44,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 /// objects; 8: call paths, zones, mapped files; 9: pages; 10: light code between windows; 11: first
 /// writes of unknown blocks; 12: filtered traces; 13: which file a mapping was of; 14: lone
 /// programs; 15: returns; 16: native time; 18: gaps.
-pub const VERSION: u32 = 20;
+pub const VERSION: u32 = 21;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
 /// Added where otherwise an odd number of variables would be taken out again: see
@@ -371,6 +371,10 @@ pub struct Header {
     pub unfollowed: AtomicU32,
     /// Likewise: by how many percent light code is slower.
     pub light_slower: AtomicU32,
+    /// Likewise: odd while threads in light code are to wait but for one.
+    pub solo: AtomicU32,
+    /// Kernel thread id of that one.
+    pub solo_thread: AtomicU32,
     /// Functions that allocate or free unseen in native time.
     pub functions_without_door: AtomicU32,
 

@@ -325,6 +325,7 @@ export type Measured = {
   slice_ns: number;
   wall_seconds: number;
   own_time: OwnTime | null;
+  slowed: Slowed | null;
   axis: Axis;
   cpu_seconds: number;
   observed: number;
@@ -640,6 +641,11 @@ export type SliceMetrics = {
   balance: number;
   amount: number | null;
   ratio: number | null;
+};
+export type Slowed = {
+  share: number;
+  low: number;
+  high: number;
 };
 export type Split = {
   true: number;

@@ -170,6 +170,11 @@ function alone({ measured, at_once }: Findings): [string, string][] {
     const text = `about ${duration(own.seconds)} (${duration(own.low)} to ${duration(own.high)}), as far as the time between windows tells`
     rows.push(['Alone', text])
   }
+  const slowed = measured.slowed
+  if (slowed) {
+    const text = `${percent(slowed.share)} of the processor time (${percent(slowed.low)} to ${percent(slowed.high)}), by moments in which one thread ran alone`
+    rows.push(['Slowed by running at once', text])
+  }
   if (at_once && at_once.ran !== null) {
     const text = `two of the threads that communicate could for ${percent(at_once.wanted)} of their time, and did for ${percent(at_once.ran)} of that`
     rows.push(['Ran at once', text])

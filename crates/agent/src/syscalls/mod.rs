@@ -17,6 +17,7 @@ use crate::native;
 pub use crate::outcome::Outcome;
 use crate::presence;
 use crate::signals;
+use crate::solo;
 use crate::stubs::{Frame, HANDLED};
 use crate::sys;
 use crate::thread;
@@ -105,6 +106,7 @@ unsafe extern "C" fn tt_syscall(frame: &mut Frame, page: u64) -> u64 {
         Outcome::Native => resume - engine::SYSCALL_BYTES,
         Outcome::Done(result) => {
             frame.rax = result as u64;
+            solo::wait();
             go_native(frame).unwrap_or(resume)
         }
         Outcome::Leave(result, pc) => {

@@ -15,8 +15,8 @@ use crate::watch::Watched;
 use crate::windowed::Windowed;
 use crate::{places, unnamed};
 use profile::{
-    CommRow, Counted, Meta, Mode, Note, OwnTime, Profile, SCHEMA_VERSION, ThreadRow, Totals,
-    Windows,
+    CommRow, Counted, Meta, Mode, Note, OwnTime, Profile, SCHEMA_VERSION, Slowed, ThreadRow,
+    Totals, Windows,
 };
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -108,7 +108,7 @@ pub fn profile(
     warnings.extend(unnamed::without_names(&modules, &tables.sites, false));
     let (exit_code, exit_signal) = exit_of(run.ended.ending);
     let lost = header.page_accesses_lost.load(Relaxed);
-    let (windows, own_time) = (windows(&tables, &run), own_time(&run));
+    let (windows, own_time, slowed) = (windows(&tables, &run), own_time(&run), slowed(&run));
     let meta = Meta {
         schema_version: SCHEMA_VERSION,
         tool: concat!("threadtalk ", env!("CARGO_PKG_VERSION")).into(),
@@ -133,6 +133,7 @@ pub fn profile(
         sampled: None,
         windows,
         own_time,
+        slowed,
         page_use: pages::page_use(&tables.pages, run.options.pages, lost),
     };
     Ok(tables.into_profile(meta, threads))
@@ -205,6 +206,12 @@ fn own_time(run: &Circumstances<'_>) -> Option<OwnTime> {
     let [low, part, high] = run.found.watched.switched.as_ref()?.alone?;
     let wall = run.ended.wall.as_secs_f64();
     Some(OwnTime { seconds: wall * part, low: wall * low, high: wall * high })
+}
+
+/// How much longer threads take because others run at once, where solo time tells.
+fn slowed(run: &Circumstances<'_>) -> Option<Slowed> {
+    let windows::Slowed { share, low, high } = run.found.watched.switched.as_ref()?.slowed?;
+    Some(Slowed { share, low, high })
 }
 
 /// Threads with the identities by which another run of the program knows them.

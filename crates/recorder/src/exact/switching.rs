@@ -9,12 +9,15 @@
 
 mod asking;
 mod light;
+mod solo;
 pub mod steps;
 mod stretches;
 
 use self::asking::Asking;
 use self::light::Lit;
+use self::solo::{Solo, Solos};
 use self::stretches::{ANEW, MIN_STRETCH_NS, Rate, Stretch, Tracking, tracked_parts};
+use crate::clock::children_time;
 use crate::memory::{Mapping, SharedMemory};
 use std::io;
 use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
@@ -22,7 +25,7 @@ use std::time::Duration;
 use windows::constants::MIN_MEASURED;
 use windows::{
     Assumed, Chooser, Costs, Dial, Exceeded, Lengths, Observation, Phase, RunQueue, Scheduler,
-    Seen, Spent, Step, Sums, Unwritten,
+    Seen, Slowed, Spent, Step, Sums, Unwritten,
 };
 use wire::objects::unfollowed;
 use wire::session::{ALL_PASSING_BYTES, Header, PASSING_OFFSET};
@@ -106,6 +109,8 @@ pub struct Switched {
     pub alone: Option<[f64; 3]>,
     /// What the recording took beyond its budget.
     pub exceeded: Option<Exceeded>,
+    /// How much longer threads take because others run at once, if that was seen.
+    pub slowed: Option<Slowed>,
     /// Wall-clock time in which threads could run natively, ns.
     pub native_ns: u64,
     /// Whether what was allocated was looked at in windows only, but for the start of the run.
@@ -178,6 +183,7 @@ pub struct Switching<'a> {
     spent: Sums,
     /// In light code, while no thread may leave it.
     lit: Lit,
+    solos: Solos,
     /// Events and work in the halves of the present counting part; transfers, and accesses whose
     /// last writer is not known, in both.
     halves: Vec<(u64, u64)>,
@@ -224,6 +230,7 @@ impl<'a> Switching<'a> {
             last: (0, Done::default()),
             spent: Sums::default(),
             lit: Lit::default(),
+            solos: Solos::new(SEED),
             halves: Vec::new(),
             both: [0; 2],
             late: (0, 0),
@@ -278,6 +285,7 @@ impl<'a> Switching<'a> {
     fn show_leaves(&self) {
         let leaves = match self.code {
             Code::Checked => leave::LIGHT,
+            Code::Light if self.solos.now == Solo::Asked => leave::CHECKED | leave::LIGHT,
             Code::Light => leave::CHECKED,
             Code::Native if self.asking.is_now() => {
                 leave::CHECKED | leave::LIGHT | leave::TO_NATIVE
@@ -286,6 +294,12 @@ impl<'a> Switching<'a> {
         };
         // Before threads are looked at: those that are about to go see it, or are seen.
         self.first.records()[0].leave.0.store(leaves, SeqCst);
+    }
+
+    /// Has threads wait for one that runs alone, or go on, if it is time; `executed`: what threads,
+    /// by kernel thread id, have executed just before.
+    pub fn show_solo(&mut self, executed: impl FnOnce() -> Vec<(u32, u64)>) {
+        self.solos.show(&self.first.records()[0], executed);
     }
 
     /// What was spent between windows so far.
@@ -374,6 +388,7 @@ impl<'a> Switching<'a> {
         let native = stretch.code == Code::Native;
         self.asking = if native { Asking::begin(now_ns) } else { Asking::NEVER };
         self.anew = stretch.tracking == Tracking::BeginsStretch;
+        self.solos.now = stretch.solo;
         let phase = match part.phase {
             Phase::Off | Phase::Late if stretch.tracking == Tracking::CountsLate => Phase::Late,
             Phase::Late => Phase::Off,
@@ -383,7 +398,7 @@ impl<'a> Switching<'a> {
     }
 
     /// The parts of a step, the first one last.
-    fn parts_of(&self, step: &Step, now_ns: u64, stretch: [u64; 2]) -> Vec<Stretch> {
+    fn parts_of(&mut self, step: &Step, now_ns: u64, stretch: [u64; 2]) -> Vec<Stretch> {
         let checked = |until| Stretch::new(until, Code::Checked);
         match step.phase {
             Phase::Whole => vec![checked(step.until.max(now_ns + WHOLE_SLICE_NS))],
@@ -405,7 +420,7 @@ impl<'a> Switching<'a> {
 
     /// The time without checks, up to `until`: at first light, so that it is known what threads do,
     /// then native.
-    fn add_light(&self, until: u64, now_ns: u64, parts: &mut Vec<Stretch>) {
+    fn add_light(&mut self, until: u64, now_ns: u64, parts: &mut Vec<Stretch>) {
         let length = until - now_ns;
         let light = match self.fixed_ns {
             Some(_) => length / 2,
@@ -413,12 +428,15 @@ impl<'a> Switching<'a> {
         };
         let is_native =
             self.needs_native && length >= light + MIN_NATIVE_NS || self.fixed_ns.is_some();
-        if !self.native || !is_native {
-            parts.push(Stretch::new(until, Code::Light));
-            return;
+        let native = self.native && is_native;
+        let lit = if native { now_ns + light } else { until };
+        if native {
+            parts.push(Stretch::new(until, Code::Native));
         }
-        parts.push(Stretch::new(until, Code::Native));
-        parts.push(Stretch::new(now_ns + light, Code::Light));
+        parts.extend(match self.fixed_ns {
+            Some(each) => solo::repeated(now_ns, lit, 1, [each / 8; 2]),
+            None => self.solos.within_light(now_ns, lit, &self.spent.off, self.budget),
+        });
     }
 
     /// Adds the slice that is over to what its phase has spent.
@@ -442,6 +460,7 @@ impl<'a> Switching<'a> {
             Phase::Off | Phase::Late => self.spent.off += slice,
             Phase::WarmUp | Phase::Counting => self.spent.on += slice,
         }
+        self.solos.settle(&slice, self.code);
         if self.code == Code::Light {
             self.lit.add(&slice);
             let percent = (100.0 * self.lit.slower()) as u32;
@@ -512,6 +531,7 @@ impl<'a> Switching<'a> {
         let now = self.part().phase;
         let (before, code) = std::mem::replace(&mut self.shown, (now, self.code));
         if before == now && code == self.code && !self.anew {
+            self.show_leaves();
             return Ok(());
         }
         // With a new number, blocks that were given up, or all of them after light code, are
@@ -564,20 +584,9 @@ impl<'a> Switching<'a> {
         let (lengths, long_gaps) = (self.chooser.lengths(), self.chooser.tracks_long());
         let seen = Observation { now: now_ns, spent, lengths, long_gaps };
         self.switched.exceeded = self.scheduler.exceeded(&seen);
+        self.switched.slowed = self.solos.slowed();
         self.switched
     }
-}
-
-/// Processor time of children of ours that have ended, and of theirs.
-fn children_time() -> Duration {
-    // SAFETY: all-zero is valid, and the pointer is, too.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);
-        usage
-    };
-    let of = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
-    of(usage.ru_utime) + of(usage.ru_stime)
 }
 
 #[cfg(test)]

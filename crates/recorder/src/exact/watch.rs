@@ -166,13 +166,14 @@ impl Watch<'_> {
             return Ok(());
         }
         let code = switching.code();
-        let done = self.note_done(code);
+        let (done, before) = (self.note_done(code), self.timeline.current());
         if let Some(switching) = self.switching.as_mut() {
             switching.turn(now_ns, done);
             self.timeline.begin(now_ns);
             self.publish();
         }
         let Some(switching) = self.switching.as_mut() else { return Ok(()) };
+        switching.show_solo(|| self.processes.iter().flat_map(|p| p.executed(before)).collect());
         let failed = |error| RecorderError::SharedMemory { what: "recording", error, hint: "" };
         let shown = switching.show();
         if switching.code() != Code::Native {
@@ -389,6 +390,15 @@ impl<'a> Process<'a> {
             look_at: Instant::now(),
             look_after: FIRST_LOOK,
         })
+    }
+
+    /// Instructions of threads in the slice that has been noted last, by kernel thread id.
+    fn executed(&self, slice: u32) -> Vec<(u32, u64)> {
+        let Some(shared) = &self.shared else { return Vec::new() };
+        let samples = self.seen.samples.iter().rev().take_while(|sample| sample.slice == slice);
+        let areas = shared.areas.records();
+        let tid = |sample: &Sample| areas[sample.thread as usize].page.tid.load(Relaxed);
+        samples.map(|sample| (tid(sample), sample.executed[0])).collect()
     }
 
     fn publish(&self, slice: u32) {

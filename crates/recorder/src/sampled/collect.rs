@@ -394,6 +394,7 @@ impl Maker<'_> {
             sampled: Some(self.sampling(process)),
             windows: None,
             own_time: None,
+            slowed: None,
             page_use: Some(process.pages.page_use()),
         }
     }

@@ -7,9 +7,12 @@
 //! * *The program's own time*: of samples, their processor time; of windows, what they tell that
 //!   the program takes alone; of an exact recording, its instructions and its transfers.
 //!
-//! Where windows tell the program's own time, transfers cost no more than its instructions leave of
-//! it. For threads that store to a line in tight loops, a recording counts many transfers, but
-//! natively they hardly wait: stores go to the store buffer.
+//! Counted transfers tell little of what they cost. For threads that store to a line in tight loops
+//! a recording counts many, but natively they hardly wait: stores go to the store buffer. And where
+//! counting takes long, threads come to the line less often than natively. So, where moments in
+//! which one thread ran alone tell how much longer all take because they run at once, that is what
+//! all transfers cost, if there may be so many, and each finding has its part. Where only windows
+//! tell the program's own time, transfers cost no more than its instructions leave of it.
 //!
 //! Pure. Neighbours: `causes` asks for each finding, `cost` has the words.
 
@@ -17,7 +20,7 @@ use crate::causes::cost::{AtMost, Cost, Gain, WORTH};
 use crate::layouts::Placement;
 use crate::reliability::FAR_OFF;
 use analysis::Pace;
-use profile::{Basis, Mode, OwnTime, Profile};
+use profile::{Basis, Mode, OwnTime, Profile, Slowed};
 use statistics::poisson;
 
 /// Nanoseconds that a line takes from another core: usual, least, most.
@@ -39,6 +42,8 @@ const HOLD: f64 = 0.5;
 /// Above so many visits to a line for each transfer, threads may hardly wait for it, since stores
 /// go to the store buffer: `partial_sums` makes 11, and takes as long once it is mended.
 const TIGHT: f64 = 5.0;
+/// Natively there may be this many times as many transfers as were counted: `partial` of 36 M 5 M.
+const NATIVELY: f64 = 4.0;
 /// Instructions for each load or store, where they were not counted.
 const PER_ACCESS: f64 = 2.5;
 
@@ -53,6 +58,8 @@ struct Range {
 pub(super) struct Costs {
     latency: Range,
     own: Own,
+    /// The part of the processor time that running at once takes, where that was measured.
+    slowed: Option<Range>,
     all_events: f64,
 }
 
@@ -100,6 +107,11 @@ impl Costs {
         Self {
             latency: latency(profile, placement),
             own: own(profile),
+            slowed: profile.meta.slowed.map(|Slowed { share, low, high }| Range {
+                mid: share,
+                low,
+                high,
+            }),
             all_events: all_events as f64,
         }
     }
@@ -156,6 +168,9 @@ impl Costs {
                 let alone = INSTRUCTION.at(end.other()) * count;
                 (waited, alone + self.all_events.max(events) * latency)
             }
+            Own::Both(own, _) if let Some(slowed) = self.slowed => {
+                return Some(self.share_of(slowed, events, waited / own.at(end), end));
+            }
             Own::Both(own, count) => {
                 let own = own.at(end);
                 let left = |instruction: f64| (own - instruction * count).max(0.0);
@@ -168,6 +183,19 @@ impl Costs {
             Own::Unknown => return None,
         };
         (own > 0.0).then(|| (waited / own).min(1.0))
+    }
+
+    /// The part of what running at once takes, where the transfers would take the share `counted`
+    /// if each of them was waited for.
+    fn share_of(&self, slowed: Range, events: f64, counted: f64, end: End) -> f64 {
+        let part = (events / self.all_events.max(1.0)).min(1.0);
+        match end {
+            End::Low => (slowed.low * part).min(counted),
+            End::Mid => (slowed.mid * part).min(NATIVELY * counted),
+            // The others may cost nothing.
+            End::High => slowed.high.min(NATIVELY * counted),
+        }
+        .min(1.0)
     }
 
     /// The cost of so many transfers, which this run did not have. So its own time does not bound

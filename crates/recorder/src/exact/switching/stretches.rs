@@ -3,6 +3,7 @@
 //! Neighbour: `switching` goes from one part to the next.
 
 use super::Code;
+use super::solo::Solo;
 use windows::Spent;
 
 /// How often late events are counted before a window, and how long such a stretch is at least, ns:
@@ -19,6 +20,8 @@ pub struct Stretch {
     pub code: Code,
     /// What happens to tracked blocks.
     pub tracking: Tracking,
+    /// Who runs.
+    pub solo: Solo,
 }
 
 /// What happens to tracked blocks in a part of the time between windows.
@@ -35,7 +38,7 @@ pub enum Tracking {
 
 impl Stretch {
     pub fn new(until_ns: u64, code: Code) -> Self {
-        Self { until_ns, code, tracking: Tracking::GoesOn }
+        Self { until_ns, code, tracking: Tracking::GoesOn, solo: Solo::No }
     }
 }
 
