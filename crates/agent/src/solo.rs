@@ -1,10 +1,10 @@
 //! Solo time: for a moment, one thread runs and the others wait, so that it is seen how long its
-//! instructions take alone (`windows::Looks`).
+//! instructions take alone (`windows::SoloTime`).
 //!
-//! The recorder says which thread, and asks all to leave light code. Those that come to the
-//! dispatcher, or return from a system call, then wait here. Nobody waits for longer than
-//! [`LONGEST_NS`], nor twice: the recorder may have been killed. Neighbours: `dispatch` and
-//! `syscalls` ask.
+//! The recorder asks threads to leave light code. Those that come to the dispatcher, or return from
+//! a system call, then wait here, and one of them goes on when the recorder says which. Nobody
+//! waits for longer than [`LONGEST_NS`], nor twice: the recorder may have been killed. Neighbours:
+//! `dispatch` and `syscalls` ask.
 
 use crate::filter::{self, Answer};
 use crate::session;
@@ -28,15 +28,19 @@ pub fn wait() {
 fn wait_for_others(word: u32) {
     // SAFETY: the calling thread's page.
     let thread = unsafe { thread::current(thread::own_page()) };
-    let (first, own) = (session::first(), thread.shared().tid.load(Ordering::Relaxed));
-    let has_waited = core::mem::replace(&mut thread.native.waited, word) == word;
-    if has_waited || first.solo_thread.load(Ordering::Relaxed) == own || !can_wait() {
+    if thread.native.waited == word || !can_wait() {
         return;
     }
+    let (first, own) = (session::first(), thread.shared().tid.load(Ordering::Relaxed));
     let until = sys::now_ns() as u64 + LONGEST_NS;
-    while first.solo.load(Ordering::Acquire) == word {
+    loop {
+        let word = first.solo.load(Ordering::Acquire);
+        if word % 2 == 0 || first.solo_thread.load(Ordering::Relaxed) == own {
+            return;
+        }
         let left = until.saturating_sub(sys::now_ns() as u64);
         if left == 0 {
+            thread.native.waited = word;
             return;
         }
         sys::wait_while(&first.solo, word, left);

@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn every_invariant_is_checked() {
-        let cases: [(String, &str); 21] = [
+        let cases: [(String, &str); 22] = [
             (reason(|p| p.threads[1].id = ThreadId(2)), "T2 stands where T1 should"),
             (
                 reason(|p| p.threads[1].identity.parent = Some(ThreadId(1))),

@@ -72,6 +72,8 @@ const NAMED_PAIRS: usize = 4;
 const CAUSES: usize = 3;
 /// Share of synchronisation from which on it is said.
 const NOTABLE_SYNCHRONIZATION: f64 = 0.05;
+/// Processor time that a data structure must not possibly cost to be called not worth a change.
+const MUCH: f64 = 0.2;
 /// Share of inferred events from which on it is said.
 const NOTABLE_INFERRED: f64 = 0.05;
 /// Differences in cost below this share are none: the costs are not known better.
@@ -143,12 +145,27 @@ fn nothing_to_change(list: &[Cause], by_waiting: bool) -> String {
                 not how often lines moved. Record exactly, or in windows."
             .into();
     }
-    let most = list.iter().filter_map(|cause| cause.cost.cpu_share).fold(0.0, f64::max);
-    let about = if most < 0.01 {
-        "as much as 1 %".into()
-    } else {
-        format!("more than about {}", percent(most))
+    let (mut most, mut high) = (0.0_f64, 0.0_f64);
+    for cost in list.iter().map(|cause| &cause.cost) {
+        most = most.max(cost.cpu_share.unwrap_or(0.0));
+        high = high.max(cost.high.unwrap_or(0.0));
+    }
+    no_cause(most, high)
+}
+
+/// That none is, by what the dearest one seems to cost, and what one costs at the most.
+fn no_cause(most: f64, high: f64) -> String {
+    let about = match most < 0.01 {
+        true => "as much as 1 %".into(),
+        false => format!("more than about {}", percent(most)),
     };
+    if high >= MUCH {
+        return format!(
+            "Whether a data structure is worth a change for its transfers is not known: none seems to cost {about} of \
+             the processor time, but one may cost up to {}. Record longer, with a larger --budget, or with --exact.",
+            percent(high)
+        );
+    }
     format!(
         "No data structure is worth a change for its transfers: none costs {about} of the processor time (an \
          estimate)."
@@ -377,6 +394,17 @@ mod tests {
             text,
             "The 2 threads hardly communicate: 6 cache-line transfers in the whole run, one in 500 k accesses; \
              placing them by their communication will change little."
+        );
+    }
+
+    #[test]
+    fn what_may_cost_much_is_not_called_nothing() {
+        let said = |high| super::no_cause(0.015, high);
+        assert!(said(0.05).starts_with("No data structure is worth a change"), "{}", said(0.05));
+        assert!(
+            said(0.4).contains("is not known") && said(0.4).contains("up to 40 %"),
+            "{}",
+            said(0.4)
         );
     }
 

@@ -127,8 +127,8 @@ pub const MIN_EVENT_TIME: f64 = 40.0;
 pub const TRANSLATION: f64 = 1.05;
 
 /// Light time that tells what the program takes alone: one thread that runs is enough to measure it
-/// ([`MIN_MEASURED`]).
-pub const LOOK: u64 = 30 * MILLISECOND;
+/// ([`MIN_MEASURED`]). It also has room for three moments of solo time.
+pub const LOOK: u64 = 33 * MILLISECOND;
 
 /// How long after light time in which the program hardly did anything there is more, and with a
 /// duty after any: 3 % of the time at most.

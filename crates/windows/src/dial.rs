@@ -40,7 +40,7 @@ use crate::constants::{
     USUAL_COST, WANTED_WINDOWS, WHOLE_STEP,
 };
 use crate::cost::{Cost, light_slower, tracking_since};
-use crate::solo::SoloLooks;
+use crate::solo::SoloDue;
 use crate::whole::Whole;
 use crate::{Assumed, Costs, Lengths, Random, Spent, Sums};
 use std::fmt;
@@ -217,7 +217,7 @@ pub struct Scheduler {
     /// With a duty: when there is to be light time, once the run has begun.
     look: Option<u64>,
     /// With a budget: the same for solo time.
-    solo: SoloLooks,
+    solo: SoloDue,
     last: u64,
     windows: usize,
     /// What had been spent when a short run would have ended.
@@ -243,7 +243,7 @@ impl Scheduler {
             planned: None,
             whole: Whole::new(),
             look: None,
-            solo: SoloLooks::default(),
+            solo: SoloDue::default(),
             last: 0,
             windows: 0,
             start: None,

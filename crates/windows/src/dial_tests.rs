@@ -231,7 +231,7 @@ fn with_a_duty_light_time_comes_once_a_second() {
     };
     let seen = looks(0.2);
     assert!(seen.len() == 5 && (400..600).contains(&seen[0].0), "{seen:?}");
-    assert!(seen.iter().all(|(_, length)| *length == 30), "{seen:?}");
+    assert!(seen.iter().all(|(_, length)| *length == LOOK / 1_000_000), "{seen:?}");
     assert!(seen.windows(2).all(|two| (1000..1200).contains(&(two[1].0 - two[0].0))), "{seen:?}");
     assert_eq!(looks(0.95), []);
 }

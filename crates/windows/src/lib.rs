@@ -44,5 +44,5 @@ pub use estimate::{Counted, Estimate, Part, Unwritten, missed, unseen};
 pub use lengths::{Chooser, Lengths, RunQueue, Seen};
 pub use random::Random;
 pub use scale::{Clock, Scale, TooShort, factors, factors_of_seen, long_enough};
-pub use solo::{Looks, Slowed};
+pub use solo::{Slowed, SoloTime};
 pub use window::{BadWindow, ThreadWork, Window};

@@ -25,18 +25,18 @@ use statistics::student;
 
 /// When there is to be light time for solo time, if threads run at once.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SoloLooks {
+pub(crate) struct SoloDue {
     next: Option<u64>,
     rest: u64,
 }
 
-impl Default for SoloLooks {
+impl Default for SoloDue {
     fn default() -> Self {
         Self { next: None, rest: FIRST_SOLO }
     }
 }
 
-impl SoloLooks {
+impl SoloDue {
     /// Whether it is to begin now.
     pub fn looks(&mut self, seen: &Observation) -> bool {
         let next = *self.next.get_or_insert(seen.now + self.rest);
@@ -66,18 +66,21 @@ pub struct Slowed {
 
 /// What solo time has told so far.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Looks {
+pub struct SoloTime {
     /// Time for an instruction, alone and together, ns.
     looks: Vec<[f64; 2]>,
     spinning: usize,
 }
 
-impl Looks {
+impl SoloTime {
     /// What a thread has spent `alone`, and all threads `together` just before.
     pub fn add(&mut self, alone: &Spent, together: &Spent) {
         let own = |spent: &Spent| spent.cpu.saturating_sub(spent.translating);
         let each = |spent: &Spent| own(spent) as f64 / spent.work as f64;
-        let tells = own(alone) >= LEAST_ALONE && own(together) >= LEAST_TOGETHER;
+        // A thread that did not come to wait in time has run, too.
+        let tells = own(alone) >= LEAST_ALONE
+            && own(together) >= LEAST_TOGETHER
+            && alone.cpu as f64 <= MIN_AT_ONCE * alone.wall as f64;
         if !tells || alone.work == 0 || together.work == 0 || self.looks.len() >= MAX_LOOKS {
             return;
         }
@@ -123,13 +126,13 @@ mod tests {
     use crate::Random;
 
     fn spent(cpu: u64, each: f64) -> Spent {
-        Spent { cpu, work: (cpu as f64 / each) as u64, ..Spent::default() }
+        Spent { wall: cpu, cpu, work: (cpu as f64 / each) as u64, ..Spent::default() }
     }
 
-    /// Looks at threads that take `slow` times as long together as alone, of two kinds, each of
+    /// SoloTime at threads that take `slow` times as long together as alone, of two kinds, each of
     /// which varies by a tenth.
-    fn looks(number: usize, slow: f64) -> Looks {
-        let (mut random, mut looks) = (Random::new(7), Looks::default());
+    fn looks(number: usize, slow: f64) -> SoloTime {
+        let (mut random, mut looks) = (Random::new(7), SoloTime::default());
         for _ in 0..number {
             let kind = if random.up_to(1) == 0 { 0.2 } else { 0.4 };
             let varies = 0.9 + 0.2 * random.up_to(1000) as f64 / 1000.0;
@@ -153,7 +156,7 @@ mod tests {
         assert_eq!(looks(MIN_LOOKS - 1, 2.0).slowed(), None);
         let wide = |number| looks(number, 2.0).slowed().map(|s| s.high - s.low).unwrap();
         assert!(wide(8) > 2.0 * wide(200), "{} {}", wide(8), wide(200));
-        let mut short = Looks::default();
+        let mut short = SoloTime::default();
         (0..20).for_each(|_| short.add(&spent(100_000, 0.2), &spent(20_000_000, 0.4)));
         assert!(short.is_empty(), "a thread that has slept");
     }
@@ -169,9 +172,9 @@ mod tests {
 
     #[test]
     fn translating_is_not_the_programs_time() {
-        let mut looks = Looks::default();
+        let mut looks = SoloTime::default();
         for _ in 0..10 {
-            let alone = spent(2_000_000, 0.25);
+            let alone = Spent { wall: 5_000_000, ..spent(2_000_000, 0.25) };
             looks.add(
                 &Spent { cpu: 5_000_000, translating: 3_000_000, ..alone },
                 &spent(20_000_000, 0.5),

@@ -373,7 +373,7 @@ pub struct Header {
     pub light_slower: AtomicU32,
     /// Likewise: odd while threads in light code are to wait but for one.
     pub solo: AtomicU32,
-    /// Kernel thread id of that one.
+    /// Kernel thread id of that one; 0: none of them runs.
     pub solo_thread: AtomicU32,
     /// Functions that allocate or free unseen in native time.
     pub functions_without_door: AtomicU32,

@@ -15,8 +15,8 @@ use crate::watch::Watched;
 use crate::windowed::Windowed;
 use crate::{places, unnamed};
 use profile::{
-    CommRow, Counted, Meta, Mode, Note, OwnTime, Profile, SCHEMA_VERSION, Slowed, ThreadRow,
-    Totals, Windows,
+    CommRow, Counted, EventRow, Meta, Mode, Note, OwnTime, Profile, SCHEMA_VERSION, Slowed,
+    ThreadRow, Totals, Windows,
 };
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -100,9 +100,7 @@ pub fn profile(
         &threads,
         (&raw, &modules),
     )?;
-    // Lines that a thread gave up stand in the table as line 0.
-    let without_line = tables.events.iter().filter(|e| e.line == 0).map(|e| e.count).sum();
-    header.events_without_line.store(without_line, Relaxed);
+    header.events_without_line.store(without_line(&tables.events), Relaxed);
     let mut warnings = warnings(header, &threads, &tables.comm, &run);
     warnings.extend(left_out(session.segment(), &tables, &run));
     warnings.extend(unnamed::without_names(&modules, &tables.sites, false));
@@ -206,6 +204,11 @@ fn own_time(run: &Circumstances<'_>) -> Option<OwnTime> {
     let [low, part, high] = run.found.watched.switched.as_ref()?.alone?;
     let wall = run.ended.wall.as_secs_f64();
     Some(OwnTime { seconds: wall * part, low: wall * low, high: wall * high })
+}
+
+/// Events on lines that a thread gave up, which stand in the table as line 0.
+fn without_line(events: &[EventRow]) -> u64 {
+    events.iter().filter(|event| event.line == 0).map(|event| event.count).sum()
 }
 
 /// How much longer threads take because others run at once, where solo time tells.

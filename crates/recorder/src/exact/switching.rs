@@ -434,7 +434,7 @@ impl<'a> Switching<'a> {
             parts.push(Stretch::new(until, Code::Native));
         }
         parts.extend(match self.fixed_ns {
-            Some(each) => solo::repeated(now_ns, lit, 1, [each / 8; 2]),
+            Some(each) => solo::repeated(now_ns + each / 16, lit, 1, [each / 16; 2]),
             None => self.solos.within_light(now_ns, lit, &self.spent.off, self.budget),
         });
     }

@@ -13,6 +13,7 @@
 
 mod costs;
 pub mod live;
+mod look;
 mod native;
 mod seen;
 pub mod view;
@@ -28,6 +29,7 @@ use crate::signals::block_signals;
 use crate::switching::{Code, Done, Switching, steps};
 use crate::timeline::{Executed, Sample, Timeline, join_samples};
 use costs::{Costs, SHARE};
+use look::{Look, Mark, mark};
 use native::{NativeTime, Pace};
 pub use seen::{Seen, Watched};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -278,44 +280,6 @@ struct Process<'a> {
     /// When to look at its memory, and how long after the last look that is.
     look_at: Instant,
     look_after: Duration,
-}
-
-/// What was seen of a thread.
-#[derive(Clone, Copy, Default)]
-struct Look {
-    /// Its [`Calls`].
-    calls: u32,
-    mark: Mark,
-    executed: Executed,
-    /// Events that it has counted; transfers, those that late ones stand for, and its accesses of
-    /// blocks without a writer.
-    events: u64,
-    transfers: [u64; 3],
-    /// Checks, and additions to tallies.
-    steps: [u64; 2],
-    /// Looks at what it has allocated or freed.
-    hooks: u64,
-    /// Ticks of translating.
-    translating: u64,
-}
-
-impl Look {
-    /// Whether the thread has waited in one system call since, now that its calls are `calls`.
-    fn waits(&self, calls: u32) -> bool {
-        calls == self.calls && calls % 2 == 1
-    }
-}
-
-/// Two sums of a thread's counters.
-type Mark = [u64; 2];
-
-/// The sum, and the sum of all partial sums, as in Fletcher's checksum: that changes, too, when one
-/// counter grows by as much as another one shrinks.
-fn mark(counters: impl Iterator<Item = u64>) -> Mark {
-    counters.fold([0; 2], |[sum, sums], count| {
-        let sum = sum.wrapping_add(count);
-        [sum, sums.wrapping_add(sum)]
-    })
 }
 
 /// Whether a thread executes nothing any more.

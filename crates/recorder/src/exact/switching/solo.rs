@@ -1,35 +1,44 @@
 //! Solo time: moments in which one thread runs alone, so that it is known how much threads slow
-//! each other (`windows::Looks`).
+//! each other (`windows::SoloTime`).
 //!
-//! In light code, threads are asked to come to the dispatcher, where all but one wait; then it runs
-//! alone; then all go on. Neighbours: `switching` goes from one part of a step to the next, the
-//! agent's `solo` has the threads wait.
+//! In light code, threads are asked to come to the dispatcher, where they wait; then one runs
+//! alone; then all go on. What is compared begins and ends while all wait: the kernel tells a
+//! process's time exactly only of threads that do not run. Neighbours: `switching` goes from one
+//! part of a step to the next, the agent's `solo` has the threads wait.
 
 use super::Code;
 use super::stretches::Stretch;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use windows::constants::MIN_AT_ONCE;
-use windows::{Looks, Random, Slowed, Spent};
+use windows::{Random, Slowed, SoloTime, Spent};
 use wire::session::Header;
 
-/// How long threads are asked to come, and how long the one runs alone then, ns.
-const ASK_NS: u64 = 500_000;
+/// How long threads are asked to come, and how long the one runs alone, ns.
+const ASK_NS: u64 = 400_000;
 const ALONE_NS: u64 = 2_500_000;
-/// Least light time before it, ns.
+/// How long light time is not compared with it at first, ns: caches hold other things behind a
+/// window, and code may be new.
+const WARM_NS: u64 = 4_000_000;
+/// Least light time that is, ns.
 const MIN_TOGETHER_NS: u64 = 6_000_000;
+/// One such time, with both moments at which all wait.
+const EACH_NS: u64 = MIN_TOGETHER_NS + ASK_NS + ALONE_NS + ASK_NS;
 /// What solo time may take: so much at the beginning, ns, and this part of what a budget gives, or
 /// of the run at the most.
 const AT_FIRST_NS: u64 = 30_000_000;
 const FOR_SOLO: f64 = 0.05;
 const MOST: f64 = 0.02;
 
+/// No thread has this id.
+const NOBODY: u32 = 0;
+
 /// Who runs in a part of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Solo {
     #[default]
     No,
-    /// Threads are asked to wait.
+    /// Threads are asked to wait, and nobody runs.
     Asked,
     /// One of them runs.
     Alone,
@@ -38,44 +47,66 @@ pub enum Solo {
 /// The solo time of a recording.
 pub(super) struct Solos {
     pub now: Solo,
-    looks: Looks,
-    /// What the light time just before has spent.
+    looks: SoloTime,
+    /// What has been spent since all waited last, and whether one ran alone.
+    since: Option<(Spent, bool)>,
+    /// What threads have spent together before that.
     together: Option<Spent>,
     /// Wall-clock time that it has taken, and when the run began, ns.
     taken_ns: u64,
     began_ns: Option<u64>,
     random: Random,
-    /// What threads find in the header.
+    /// Which thread is to run.
+    chosen: u32,
+    /// What threads find in the header, and what that says.
     word: u32,
+    shown: Solo,
 }
 
 impl Solos {
     pub fn new(seed: u64) -> Self {
         Self {
             now: Solo::No,
-            looks: Looks::default(),
+            looks: SoloTime::default(),
+            since: None,
             together: None,
             taken_ns: 0,
             began_ns: None,
             random: Random::new(seed),
+            chosen: NOBODY,
             word: 0,
+            shown: Solo::No,
         }
     }
 
     /// A part of a step that had these processes spend `slice` is over.
     pub fn settle(&mut self, slice: &Spent, code: Code) {
+        if code != Code::Light {
+            (self.since, self.together) = (None, None);
+            return;
+        }
         if self.now != Solo::No {
             self.taken_ns += slice.wall;
         }
-        match (self.now, code) {
-            (Solo::No, Code::Light) => self.together = Some(*slice),
-            (Solo::Asked, Code::Light) => {}
-            (Solo::Alone, Code::Light) => {
-                if let Some(together) = self.together.take().filter(runs_at_once) {
-                    self.looks.add(slice, &together);
+        if let Some((since, alone)) = &mut self.since {
+            *since += *slice;
+            *alone |= self.now == Solo::Alone;
+        }
+        if self.now == Solo::Asked {
+            self.all_wait();
+        }
+    }
+
+    /// What has been spent since all waited last is known now.
+    fn all_wait(&mut self) {
+        match self.since.replace((Spent::default(), false)) {
+            Some((spent, true)) => {
+                if let Some(together) = self.together.take() {
+                    self.looks.add(&spent, &together);
                 }
             }
-            _ => self.together = None,
+            Some((spent, false)) => self.together = Some(spent).filter(runs_at_once),
+            None => {}
         }
     }
 
@@ -91,33 +122,38 @@ impl Solos {
         let began_ns = *self.began_ns.get_or_insert(now_ns);
         let given = budget.map_or(MOST, |budget| (FOR_SOLO * (budget - 1.0)).min(MOST));
         let given_ns = AT_FIRST_NS + (given * now_ns.saturating_sub(began_ns) as f64) as u64;
-        let left = given_ns.saturating_sub(self.taken_ns) / (ASK_NS + ALONE_NS);
-        let room = (until_ns - now_ns) / (MIN_TOGETHER_NS + ASK_NS + ALONE_NS);
-        let number = if runs_at_once(off) { left.min(room) } else { 0 };
-        repeated(now_ns, until_ns, number, [ASK_NS, ALONE_NS])
+        let left = given_ns.saturating_sub(self.taken_ns) / (ALONE_NS + 2 * ASK_NS);
+        let room = (until_ns - now_ns).saturating_sub(WARM_NS + ASK_NS) / EACH_NS;
+        match left.min(room) {
+            number if number > 0 && runs_at_once(off) => {
+                repeated(now_ns + WARM_NS, until_ns, number, [ASK_NS, ALONE_NS])
+            }
+            _ => vec![Stretch::new(until_ns, Code::Light)],
+        }
     }
 
-    /// Tells threads. One that runs alone is chosen at random, in proportion to what threads have
+    /// Tells threads. All wait when they are asked to, so that those come, too, that had no
+    /// processor; then one goes on that is chosen at random, in proportion to what threads have
     /// just executed: their kernel thread ids, and instructions.
     pub fn show(&mut self, header: &Header, executed: impl FnOnce() -> Vec<(u32, u64)>) {
-        let waits = self.word % 2 == 1;
-        match (self.now, waits) {
-            (Solo::Asked, false) => {
-                let Some(thread) = choose(&executed(), &mut self.random) else {
-                    self.now = Solo::No;
-                    return;
-                };
-                header.solo_thread.store(thread, Relaxed);
-                self.word = self.word.wrapping_add(1);
-                header.solo.store(self.word, SeqCst);
-            }
-            (Solo::No, true) => {
-                self.word = self.word.wrapping_add(1);
-                header.solo.store(self.word, SeqCst);
-                wake(&header.solo);
-            }
-            _ => {}
+        if std::mem::replace(&mut self.shown, self.now) == self.now {
+            return;
         }
+        let waits = self.word % 2 == 1;
+        let runs = match self.now {
+            Solo::Asked => {
+                self.chosen = choose(&executed(), &mut self.random).unwrap_or(NOBODY);
+                NOBODY
+            }
+            Solo::Alone => self.chosen,
+            Solo::No => NOBODY,
+        };
+        header.solo_thread.store(runs, Relaxed);
+        // Odd while threads wait; another odd word has them look again.
+        let same = waits == (self.now != Solo::No);
+        self.word = self.word.wrapping_add(if same { 2 } else { 1 });
+        header.solo.store(self.word, SeqCst);
+        wake(&header.solo);
     }
 
     /// What it has told.
@@ -126,24 +162,29 @@ impl Solos {
     }
 }
 
-/// Light time that ends, so many times, with solo time of these lengths; the first part last.
+/// Light time up to `warm_ns`, and then so many times light time with solo time of these lengths,
+/// the first part last.
 pub(super) fn repeated(
-    now_ns: u64,
+    warm_ns: u64,
     until_ns: u64,
     number: u64,
     [ask_ns, alone_ns]: [u64; 2],
 ) -> Vec<Stretch> {
-    let each_ns = (until_ns - now_ns) / number.max(1);
+    let each_ns = (until_ns - warm_ns).saturating_sub(ask_ns) / number;
     let part = |until_ns, solo| Stretch { solo, ..Stretch::new(until_ns, Code::Light) };
     let parts = |nth: u64| {
         let end_ns = until_ns - nth * each_ns;
-        let (asked_ns, lit_ns) = (end_ns - alone_ns, end_ns - alone_ns - ask_ns);
-        [part(end_ns, Solo::Alone), part(asked_ns, Solo::Asked), part(lit_ns, Solo::No)]
+        let alone_end_ns = end_ns - ask_ns;
+        let asked_ns = alone_end_ns - alone_ns;
+        [
+            part(end_ns, Solo::Asked),
+            part(alone_end_ns, Solo::Alone),
+            part(asked_ns, Solo::Asked),
+            part(asked_ns - ask_ns, Solo::No),
+        ]
     };
-    match number {
-        0 => vec![part(until_ns, Solo::No)],
-        _ => (0..number).flat_map(parts).collect(),
-    }
+    let first = [part(warm_ns + ask_ns, Solo::Asked), part(warm_ns, Solo::No)];
+    (0..number).flat_map(parts).chain(first).collect()
 }
 
 /// One of these, in proportion to their weights.
@@ -188,18 +229,40 @@ mod tests {
 
     #[test]
     fn solo_time_lies_within_light_time() {
-        assert_eq!(repeated(0, 10 * MS, 0, [MS; 2]), [Stretch::new(10 * MS, Code::Light)]);
-        let parts = repeated(MS, 21 * MS, 2, [MS, 2 * MS]);
+        let parts = repeated(3 * MS, 24 * MS, 2, [MS, 2 * MS]);
         let in_order: Vec<_> = parts.iter().rev().map(|p| (p.until_ns / MS, p.solo)).collect();
-        let wanted = [
-            (8, Solo::No),
-            (9, Solo::Asked),
-            (11, Solo::Alone),
-            (18, Solo::No),
-            (19, Solo::Asked),
-            (21, Solo::Alone),
-        ];
+        let look = |end| {
+            let until = [end - 4, end - 3, end - 1, end];
+            let solo = [Solo::No, Solo::Asked, Solo::Alone, Solo::Asked];
+            until.into_iter().zip(solo)
+        };
+        let first = [(3, Solo::No), (4, Solo::Asked)].into_iter();
+        let wanted: Vec<_> = first.chain(look(14)).chain(look(24)).collect();
         assert_eq!(in_order, wanted);
+    }
+
+    #[test]
+    fn what_is_compared_begins_and_ends_while_all_wait() {
+        let mut solos = Solos::new(1);
+        let light = |solos: &mut Solos, solo, cpu, work| {
+            solos.now = solo;
+            solos.settle(
+                &Spent { wall: 10 * MS, cpu: cpu * MS, work, ..Spent::default() },
+                Code::Light,
+            );
+        };
+        for _ in 0..8 {
+            light(&mut solos, Solo::No, 50, 1);
+            light(&mut solos, Solo::Asked, 0, 0);
+            light(&mut solos, Solo::No, 36, 9_000_000);
+            // The kernel tells late what threads have used.
+            light(&mut solos, Solo::Asked, 4, 1_000_000);
+            light(&mut solos, Solo::Alone, 1, 5_000_000);
+            light(&mut solos, Solo::Asked, 9, 0);
+            solos.settle(&Spent::default(), Code::Native);
+        }
+        assert_eq!(solos.looks.len(), 8);
+        assert!((solos.slowed().unwrap().share - 0.5).abs() < 1e-6);
     }
 
     #[test]
@@ -222,6 +285,7 @@ mod tests {
             now += 20 * MS;
         }
         let given = AT_FIRST_NS + (FOR_SOLO * 0.2 * 10_000.0) as u64 * MS;
-        assert!((given - 10 * MS..=given).contains(&solos.taken_ns), "{}", solos.taken_ns);
+        let taken = solos.taken_ns;
+        assert!((given - 10 * MS..=given + MS).contains(&taken), "{taken} of {given}");
     }
 }

@@ -1,0 +1,43 @@
+//! What is remembered of a thread from one look to the next.
+//!
+//! Neighbour: `watch` looks at threads.
+
+use crate::timeline::Executed;
+
+/// What was seen of a thread.
+#[derive(Clone, Copy, Default)]
+pub struct Look {
+    /// Its [`Calls`].
+    pub calls: u32,
+    pub mark: Mark,
+    pub executed: Executed,
+    /// Events that it has counted; transfers, those that late ones stand for, and its accesses of
+    /// blocks without a writer.
+    pub events: u64,
+    pub transfers: [u64; 3],
+    /// Checks, and additions to tallies.
+    pub steps: [u64; 2],
+    /// Looks at what it has allocated or freed.
+    pub hooks: u64,
+    /// Ticks of translating.
+    pub translating: u64,
+}
+
+impl Look {
+    /// Whether the thread has waited in one system call since, now that its calls are `calls`.
+    pub fn waits(&self, calls: u32) -> bool {
+        calls == self.calls && calls % 2 == 1
+    }
+}
+
+/// Two sums of a thread's counters.
+pub type Mark = [u64; 2];
+
+/// The sum, and the sum of all partial sums, as in Fletcher's checksum: that changes, too, when one
+/// counter grows by as much as another one shrinks.
+pub fn mark(counters: impl Iterator<Item = u64>) -> Mark {
+    counters.fold([0; 2], |[sum, sums], count| {
+        let sum = sum.wrapping_add(count);
+        [sum, sums.wrapping_add(sum)]
+    })
+}
