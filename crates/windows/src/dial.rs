@@ -449,10 +449,25 @@ impl Scheduler {
     fn lead(&self, seen: &Observation, length: u64) -> u64 {
         match self.tracking(seen) {
             share if share >= ALWAYS => u64::MAX,
-            share => Some((length as f64 * share) as u64)
-                .filter(|time| *time >= 2 * seen.lengths.warm_up)
-                .unwrap_or(0),
+            share => {
+                let (time, least) = ((length as f64 * share) as u64, 2 * seen.lengths.warm_up);
+                match time < least {
+                    // What tracking costs is only known where there was some.
+                    true if self.must_try_tracking(seen) => least,
+                    true => 0,
+                    false => time,
+                }
+            }
         }
+    }
+
+    /// Whether it is not known what tracking costs with a small budget, although there was light
+    /// time to compare with.
+    fn must_try_tracking(&self, seen: &Observation) -> bool {
+        let Some(start) = &self.start else { return false };
+        let lately = seen.spent.since(start);
+        lately.light.cpu >= MIN_MEASURED
+            && tracking_since(&seen.spent, start, self.assumed).is_none()
     }
 
     /// Length of the next period.

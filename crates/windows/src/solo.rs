@@ -44,7 +44,8 @@ impl SoloDue {
         let all =
             |time: fn(&Spent) -> u64| [whole, off, on, again].into_iter().map(time).sum::<u64>();
         let at_once = all(|spent| spent.cpu) as f64 >= MIN_AT_ONCE * all(|spent| spent.wall) as f64;
-        if seen.now < next || !at_once {
+        // Light code forgets tracked lines, which long gaps need.
+        if seen.now < next || !at_once || seen.long_gaps {
             return false;
         }
         self.rest = (2 * self.rest).min(SOLO_REST);
