@@ -393,7 +393,9 @@ impl Scheduler {
     /// Whether light time is to begin.
     fn looks(&mut self, seen: &Observation) -> bool {
         let Limit::Duty(duty) = self.limit else {
-            return self.whole.looks(seen.now, &seen.spent) || self.solo.looks(seen);
+            // Before native time there is light time anyway.
+            let solo = !self.needs_native(seen) && self.solo.looks(seen);
+            return self.whole.looks(seen.now, &seen.spent) || solo;
         };
         let look = self.look.get_or_insert(seen.now + FIRST_LOOK);
         let looks = duty <= DUTY_WITH_LOOKS && seen.now >= *look;

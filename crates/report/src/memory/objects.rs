@@ -231,10 +231,7 @@ fn name(row: &ObjectRow, found: &ObjectUse, grid: &Grid<'_>) -> String {
     if !row.name.is_empty() {
         let name = words(&row.region, &row.name, row.blocks, row.bytes);
         return match one_block(row, found, grid) {
-            Some(ordinal) => {
-                let (block, all) = (grouped(ordinal + 1), grouped(row.blocks));
-                format!("block {block} of {all} {name}").replacen(&format!("{all} "), "the ", 1)
-            }
+            Some(ordinal) => format!("block {} of the {name}", grouped(ordinal + 1)),
             None => name,
         };
     }
