@@ -41,7 +41,7 @@ pub struct ForNative {
     /// Calls since it was judged, and its processor time then, ns.
     pub calls: u32,
     pub judged_ns: u64,
-    /// The [solo time](crate::solo) in which it has waited for too long, by its word.
+    /// The word of the last [solo time](crate::solo) that did not end in time.
     pub waited: u32,
 }
 

@@ -124,7 +124,7 @@ fn causes(facts: &Facts<'_>) -> Vec<String> {
     let mut said: Vec<String> = told.map(|cause| cause.text.clone()).collect();
     if said.is_empty() && !list.is_empty() {
         let waiting = facts.reliability.is_some_and(|found| found.rest_on == RestOn::Waiting);
-        said.push(nothing_to_change(list, waiting));
+        said.push(nothing_to_change(list, waiting, facts.reliability.is_none()));
     }
     if let Some(share) =
         facts.causes.synchronization.filter(|share| *share >= NOTABLE_SYNCHRONIZATION)
@@ -138,8 +138,8 @@ fn causes(facts: &Facts<'_>) -> Vec<String> {
     said
 }
 
-/// That no cause is worth a change.
-fn nothing_to_change(list: &[Cause], by_waiting: bool) -> String {
+/// That no cause is worth a change, by events that were all `counted` or not.
+fn nothing_to_change(list: &[Cause], by_waiting: bool, counted: bool) -> String {
     if by_waiting && list.iter().any(|cause| cause.cost.may_be_worth()) {
         return "Whether a data structure is worth a change is not known: these samples show where threads waited, \
                 not how often lines moved. Record exactly, or in windows."
@@ -150,19 +150,23 @@ fn nothing_to_change(list: &[Cause], by_waiting: bool) -> String {
         most = most.max(cost.cpu_share.unwrap_or(0.0));
         high = high.max(cost.high.unwrap_or(0.0));
     }
-    no_cause(most, high)
+    no_cause(most, high, counted)
 }
 
 /// That none is, by what the dearest one seems to cost, and what one costs at the most.
-fn no_cause(most: f64, high: f64) -> String {
+fn no_cause(most: f64, high: f64, counted: bool) -> String {
     let about = match most < 0.01 {
         true => "as much as 1 %".into(),
         false => format!("more than about {}", percent(most)),
     };
     if high >= MUCH {
+        let then = match counted {
+            true => "without --exact: windows measure what transfers cost",
+            false => "with a larger --budget, or with --exact",
+        };
         return format!(
             "Whether a data structure is worth a change for its transfers is not known: none seems to cost {about} of \
-             the processor time, but one may cost up to {}. Record longer, with a larger --budget, or with --exact.",
+             the processor time, but one may cost up to {}. Record longer, {then}.",
             percent(high)
         );
     }
@@ -399,13 +403,14 @@ mod tests {
 
     #[test]
     fn what_may_cost_much_is_not_called_nothing() {
-        let said = |high| super::no_cause(0.015, high);
+        let said = |high| super::no_cause(0.015, high, false);
         assert!(said(0.05).starts_with("No data structure is worth a change"), "{}", said(0.05));
         assert!(
             said(0.4).contains("is not known") && said(0.4).contains("up to 40 %"),
             "{}",
             said(0.4)
         );
+        assert!(super::no_cause(0.015, 0.4, true).contains("without --exact"));
     }
 
     #[test]

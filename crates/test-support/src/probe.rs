@@ -15,6 +15,14 @@ pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// Number of the first processor that this process may use.
+#[must_use]
+pub fn first_cpu() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    list.unwrap_or("0").trim().chars().take_while(char::is_ascii_digit).collect()
+}
+
 /// Whether the test runs as root (who may read and write anything).
 pub fn is_root() -> bool {
     // SAFETY: geteuid has no preconditions and cannot fail.

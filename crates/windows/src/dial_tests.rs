@@ -319,6 +319,28 @@ fn a_small_budget_tracks_little_until_it_knows_what_that_takes() {
     assert!((0.5 * 0.05 / 10.0..0.5 * 0.05 / 8.0).contains(&known), "{known}");
 }
 
+/// Where a lead is too short there is none, and without any it would never be known what one costs.
+#[test]
+fn tracking_is_tried_until_its_cost_is_known() {
+    let of = |cpu, work| crate::Spent { wall: cpu, cpu, work, ..Default::default() };
+    let light = of(SECOND, SECOND);
+    let start = Sums { off: light, light, ..Sums::default() };
+    let mut scheduler = Scheduler::new(Dial::Budget(1.05), Assumed::default(), 1).unwrap();
+    scheduler.start = Some(start);
+    let lengths = Chooser::default().lengths();
+    let period = 10 * lengths.whole();
+    let lead = |off, light| {
+        let spent = Sums { off, light, ..start };
+        scheduler.lead(&Observation { spent, ..see(lengths) }, period)
+    };
+    let both = of(2 * SECOND, 2 * SECOND);
+    assert_eq!(lead(both, both), 2 * lengths.warm_up);
+    // Tracking was seen to take nine times as long again.
+    let mut tracked = both;
+    tracked += of(SECOND, SECOND / 10);
+    assert_eq!(lead(tracked, both), 0);
+}
+
 /// A program that does hardly anything but allocate.
 #[test]
 fn allocations_are_followed_while_the_budget_pays_for_it() {

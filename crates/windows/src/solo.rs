@@ -6,8 +6,9 @@
 //! Its time for an instruction, against that of all threads just before, tells how much longer
 //! threads take because others run at once. That is all that transfers cost, and what threads take
 //! from each other of shared caches and of the memory's bandwidth. So it is the most that fewer
-//! transfers can gain. Processor time of programs that run on one processor was within 4 % of that
-//! of the programs with their false sharing mended, for 14 of 16 (`tests/programs/findings/`).
+//! transfers can gain. For 11 of 16 programs of `tests/programs/findings/`, processor time on one
+//! processor was within 4 % of that of their mended forms; mending the others also changes other
+//! work.
 //!
 //! Threads are chosen at random, in proportion to what they execute, so the mean over all looks is
 //! that of all instructions. A thread that waits for those that are held tells nothing: if it
@@ -130,7 +131,7 @@ mod tests {
         Spent { wall: cpu, cpu, work: (cpu as f64 / each) as u64, ..Spent::default() }
     }
 
-    /// SoloTime at threads that take `slow` times as long together as alone, of two kinds, each of
+    /// Looks at threads that take `slow` times as long together as alone, of two kinds, each of
     /// which varies by a tenth.
     fn looks(number: usize, slow: f64) -> SoloTime {
         let (mut random, mut looks) = (Random::new(7), SoloTime::default());

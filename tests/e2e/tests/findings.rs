@@ -102,7 +102,7 @@ fn on_one_processor(flags: &[&str], options: &[&str], rounds: &str) -> Value {
     // taskset sets the mask of the shell itself.
     let script = "taskset -cp \"$1\" $$ >&2 && shift && exec \"$@\"";
     let run = threadtalk.verb("record").args(options).arg("-o").arg(&profile).arg("--");
-    let run = run.args(["sh", "-c", script, "sh", &first_cpu()]);
+    let run = run.args(["sh", "-c", script, "sh", &probe::first_cpu()]);
     run.arg(program).arg(rounds).run().expect_code(0);
     let report = threadtalk.verb("report").arg(&profile).arg("--json").run().expect_code(0);
     serde_json::from_str(&report.stdout_text()).expect("JSON")
@@ -144,13 +144,6 @@ fn windows_tell_them_as_well() {
     let report = report.expect("false sharing is told");
     let cause = falsely_shared(&report);
     assert!(cause["hits"].as_u64().is_some(), "{cause}");
-}
-
-/// The first processor that this process may use.
-fn first_cpu() -> String {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
-    list.trim().chars().take_while(char::is_ascii_digit).collect()
 }
 
 /// What the report says would be shared falsely elsewhere.

@@ -6,12 +6,6 @@ use std::path::Path;
 use test_support::findings::{PROGRAMS, Program};
 use test_support::{Run, Scratch, Threadtalk, probe};
 
-fn first_cpu() -> String {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
-    list.trim().chars().take_while(char::is_ascii_digit).collect()
-}
-
 /// Which part of its processor time a program loses because its threads run at once: on one
 /// processor it does not.
 fn lost_natively(program: &Program, binary: &Path) -> f64 {
@@ -19,7 +13,7 @@ fn lost_natively(program: &Program, binary: &Path) -> f64 {
         |run: Run| run.args(program.arguments(1.0)).run().expect_code(0).cpu.as_secs_f64();
     let mut parts: Vec<f64> = (0..3)
         .map(|_| {
-            let alone = Run::new("taskset").args(["-c", &first_cpu()]).arg(binary);
+            let alone = Run::new("taskset").args(["-c", &probe::first_cpu()]).arg(binary);
             1.0 - seconds(alone) / seconds(Run::new(binary)).max(1e-3)
         })
         .collect();

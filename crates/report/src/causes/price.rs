@@ -9,10 +9,11 @@
 //!
 //! Counted transfers tell little of what they cost. For threads that store to a line in tight loops
 //! a recording counts many, but natively they hardly wait: stores go to the store buffer. And where
-//! counting takes long, threads come to the line less often than natively. So, where moments in
-//! which one thread ran alone tell how much longer all take because they run at once, that is what
-//! all transfers cost, if there may be so many, and each finding has its part. Where only windows
-//! tell the program's own time, transfers cost no more than its instructions leave of it.
+//! counting takes long, threads come to the line less often than natively. So solo time is used
+//! where there is some: it tells what running at once costs. Each finding has the part of that
+//! which it has of the events, but not more than [`NATIVELY`] times what its events would cost.
+//! Without solo time, windows tell how long the program takes alone; transfers then cost no more
+//! than its instructions leave of that.
 //!
 //! Pure. Neighbours: `causes` asks for each finding, `cost` has the words.
 

@@ -162,8 +162,8 @@ impl Solos {
     }
 }
 
-/// Light time up to `warm_ns`, and then so many times light time with solo time of these lengths,
-/// the first part last.
+/// Light time up to `warm_ns`. Then, `number` times, light time that ends with solo time; all wait
+/// for `ask_ns` before and after one runs alone for `alone_ns`. The first part comes last.
 pub(super) fn repeated(
     warm_ns: u64,
     until_ns: u64,
