@@ -171,12 +171,12 @@ impl Hooks {
                 new.push(function);
             }
         }
-        doors::open(&new);
+        doors::functions::open(&new);
     }
 
     /// Threads may run natively from now on.
     pub fn open_doors(&self) {
-        doors::open(&self.functions);
+        doors::functions::open(&self.functions);
     }
 
     /// Adds what a call returns to; whether it is new.

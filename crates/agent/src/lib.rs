@@ -48,6 +48,7 @@ mod outcome;
 mod own;
 mod pages;
 mod paths;
+mod plain_calls;
 mod presence;
 mod proc;
 mod program;

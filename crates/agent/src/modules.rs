@@ -191,6 +191,19 @@ impl Modules {
         self.frames.add((start, end), file_offset, path);
         let is_there = stat.is_some_and(|stat| is_at(path, stat));
         self.hooks.add_module((start, end), file_offset, path, is_there);
+        doors::calls::open((start, end), path);
+    }
+
+    /// Threads may run natively from now on.
+    pub fn open_doors(&self) {
+        self.hooks.open_doors();
+        for index in 0..session::header().modules.load(Ordering::Relaxed) as usize {
+            // SAFETY: a record that has been counted, which only this thread writes.
+            let module = unsafe { &*session::module(index) };
+            let [start, end] = [&module.start, &module.end].map(|at| at.load(Ordering::Relaxed));
+            let path = module.path.split(|byte| *byte == 0).next().unwrap_or_default();
+            doors::calls::open((start, end), path);
+        }
     }
 
     /// The file that the code at `pc` is mapped from, if that is known, and where in it the code

@@ -4,13 +4,14 @@
 //! dispatcher, or has made a system call that the agent handles, then goes on in the program's own
 //! code. It comes back in two ways. The kernel turns each of its system calls into SIGSYS (syscall
 //! user dispatch): calls that mean nothing to the agent are made at once, the others in light code,
-//! as always, so that nothing is ever missed. And the recorder calls it by a signal before the next
+//! as always, so that nothing is ever missed. Most calls of the first kind need no signal, as there
+//! are [doors](crate::doors::calls) at them. And the recorder calls it by a signal before the next
 //! window. Since no call is made natively, that signal never interrupts one.
 //!
 //! A thread stays in light code where this would not go unnoticed or not work: when it blocks these
 //! signals, is in a handler on a stack of its own, is traced, uses %gs, or has filtered its calls.
-//! Light code is also cheaper for a thread that makes many calls. Such a thread stays there for a
-//! while and then tries again.
+//! Light code is also cheaper for a thread that makes many calls for which there are no doors. Such
+//! a thread stays there for a while and then tries again.
 //!
 //! Both signals belong to the program as before: what it sets for them is kept and carried out.
 //!

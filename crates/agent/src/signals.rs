@@ -210,6 +210,14 @@ impl Context {
         self.set(Self::GENERAL[11], self.get(Self::FLAGS));
     }
 
+    /// Sets the flags that calculations set, from %ax after `lahf` and `seto al`.
+    pub fn set_saved_flags(&mut self, ax: u64) {
+        const LOW: u64 = 0xd5;
+        const OVERFLOW: u64 = 1 << 11;
+        let saved = ax >> 8 & LOW | if ax & 1 != 0 { OVERFLOW } else { 0 };
+        self.set(Self::FLAGS, self.get(Self::FLAGS) & !(LOW | OVERFLOW) | saved);
+    }
+
     /// The thread shall have no stack for handlers any more if it is the one that starts there.
     pub fn forget_stack(&mut self, start: u64) {
         if self.get(Self::STACK) == start {

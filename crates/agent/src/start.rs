@@ -105,7 +105,7 @@ unsafe extern "C" fn tt_start(_argc: i32, argv: *const *const u8, envp: *mut *co
         Ok(()) => {
             limits.into_iter().for_each(limits::take_over);
             signals::begin();
-            dispatch::runtime().modules.hooks.open_doors();
+            dispatch::runtime().modules.open_doors();
             header.state.store(state::RUNNING, Ordering::Release);
             lone::begin(argv as u64);
             1

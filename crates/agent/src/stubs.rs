@@ -6,6 +6,7 @@
 
 #[macro_use]
 mod assembly;
+pub mod calls;
 pub mod doors;
 pub mod native;
 

@@ -4,11 +4,13 @@
 //! instruction does to registers and flags ([`shape`]: the usual ones), [`liveness`] which of them
 //! are still needed (`conventions`: between functions), [`access`] which memory it accesses
 //! ([`elements`]: operands of which only the run tells). Functions whose beginning has been
-//! replaced by a jump are read as they were ([`patched`]), and begin elsewhere ([`moved`]).
+//! replaced by a jump are read as they were ([`patched`]), and begin elsewhere ([`moved`]); so do
+//! instructions before system calls ([`calls`]).
 //!
 //! Next: [`plan`](crate::plan).
 
 pub mod access;
+pub mod calls;
 mod conventions;
 pub mod elements;
 pub mod liveness;

@@ -110,6 +110,7 @@ pub const ALL: &[(&str, &[&str])] = &[
     ("rseq", &[]),
     ("asm_flags", &[]),
     ("call_registers", &[]),
+    ("library_calls", &[]),
     ("undefined_flags", &[]),
     ("handler_entry", &[]),
     ("patched", &[]),

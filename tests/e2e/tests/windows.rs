@@ -305,6 +305,28 @@ fn a_program_that_allocates_all_the_time_is_followed_in_windows_only() {
     assert!(!noted(&["--budget", "2x", "--no-objects"]));
 }
 
+/// System calls of the C library need no signal in native time, as those of other code do. Of the
+/// latter, the number of rounds tells that there was native time.
+#[test]
+fn calls_of_the_c_library_need_no_signal_in_native_time() {
+    const ROUNDS: &str = "1500";
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let source = "tests/programs/known/quiet_calls.c";
+    let program = Target::new(Compiler::Gcc, source).flags(&["-O2"]).build().unwrap();
+    let words = [program.to_str().unwrap(), ROUNDS];
+    let profile = scratch.join("calls.tt");
+    let rounds = || {
+        let run = record(&threadtalk, &profile, &["--budget", "5%"], &words).run().expect_code(0);
+        let text = run.stdout_text();
+        let counts: Vec<u64> = text.split_whitespace().map(|n| n.parse().unwrap()).collect();
+        <[u64; 2]>::try_from(counts).unwrap()
+    };
+    let tries: Vec<_> = (0..3).map(|_| rounds()).collect();
+    let [by_library, by_others] = tries.iter().max_by_key(|[_, others]| *others).unwrap();
+    assert!(*by_others > 100, "{tries:?}");
+    assert!(by_library * 20 < *by_others, "{tries:?}");
+}
+
 /// What threads allocate and free while they run natively has its names, and works as without.
 #[test]
 fn what_is_allocated_natively_has_its_name() {

@@ -5,6 +5,7 @@
 use super::Context;
 use crate::doors;
 use crate::own;
+use crate::stubs::calls::{self, PutAway};
 use crate::stubs::doors::{self as stub, Position};
 use engine::control;
 
@@ -18,8 +19,11 @@ const R11: usize = 11;
 /// program is.
 pub fn put_in_program(context: &mut Context, page: u64) {
     let pc = context.pc();
-    if let Some(pc) = doors::in_function(pc) {
+    if let Some(pc) = doors::in_program(pc) {
         return context.set_pc(pc);
+    }
+    if let Some(away) = calls::put_away(pc) {
+        return put_at_call(away, context, page);
     }
     if let Some(at) = stub::position(pc) {
         leave(at, context, page);
@@ -27,6 +31,20 @@ pub fn put_in_program(context: &mut Context, page: u64) {
     let (pc, stack) = doors::passed(context.pc(), context.register(RSP));
     context.set_pc(pc);
     context.set_register(RSP, stack);
+}
+
+/// Puts the thread, which is between a door and its call, at the call.
+fn put_at_call(away: PutAway, context: &mut Context, page: u64) {
+    // SAFETY: the calling thread's page.
+    let slot = |offset| unsafe { own::field(page, offset) };
+    if away.flags {
+        context.set_saved_flags(slot(control::SAVED_RCX));
+    }
+    if away.number {
+        context.set_register(RAX, slot(control::SAVED_R11));
+    }
+    // SAFETY: the second word of a door.
+    context.set_pc(unsafe { *(context.register(R11) as *const u64).add(1) });
 }
 
 /// Puts the thread, which is at this place between its door and the agent, at one end of that way.

@@ -7,12 +7,12 @@ use super::{Context, at_door, is_agent_code, stepping};
 use crate::dispatch::{Origin, runtime};
 use crate::native::{self, COMEBACK_NS, SIGSYS};
 use crate::own::{field, set_field};
+use crate::plain_calls;
 use crate::session;
-use crate::stubs::HANDLED;
 use crate::stubs::native as stub;
 use crate::sys;
 use crate::thread;
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::Ordering;
 use engine::SYSCALL_BYTES;
 use engine::control::{self, NATIVE_PC};
 use wire::windows::native::{SIGNAL, VALUE};
@@ -31,25 +31,6 @@ const PERCENT: u64 = 5;
 const JUDGED: u32 = 64;
 /// How long a thread with too many calls stays in light code, ns.
 const STAYS_NS: u64 = 300_000_000;
-/// Numbers of system calls that are known.
-const KNOWN_CALLS: u32 = 512;
-
-unsafe extern "C" {
-    /// In `syscalls`: what becomes of each call.
-    static tt_interesting: [AtomicU8; KNOWN_CALLS as usize];
-}
-
-/// Whether the call means nothing to the agent, so that a thread that is away may make it and go on
-/// natively: it changes nothing that must be known, nor what its way back rests on.
-fn is_plain(number: u32) -> bool {
-    const NOT: [u64; 4] = [sys::RT_SIGPROCMASK, sys::SIGALTSTACK, sys::WAIT4, sys::WAITID];
-    if number >= KNOWN_CALLS || NOT.contains(&number.into()) {
-        return false;
-    }
-    // SAFETY: atomic, and the table is longer.
-    unsafe { tt_interesting[number as usize].load(Ordering::Relaxed) != HANDLED }
-}
-
 /// A signal has come: what `signals.rs` does with it.
 pub enum Arrival {
     /// It is not about native time. The thread may have been away: the context then says where the
@@ -83,9 +64,11 @@ pub fn arrive(signal: u64, info: *const [u32; 4], context: &mut Context, page: u
         make_call(word(6), word(7), context, page);
         return Arrival::Ours;
     }
+    let pc = context.pc();
     put_in_program(context, page);
     forget_stack(context, page);
-    Arrival::Programs { was_away }
+    // One that is home for a moment only counts as away.
+    Arrival::Programs { was_away: was_away || context.pc() != pc }
 }
 
 const fn words(value: u64) -> [u32; 2] {
@@ -116,7 +99,7 @@ pub fn enter(context: &mut Context, pc: u64, page: u64) {
 /// A thread that was away has come to make a system call.
 fn make_call(number: u32, arch: u32, context: &mut Context, page: u64) {
     let next = context.pc();
-    let plain = arch == AUDIT_ARCH_X86_64 && is_plain(number);
+    let plain = arch == AUDIT_ARCH_X86_64 && plain_calls::is_plain(number);
     if plain && !stepping::steps(context) && native::is_wanted() && !has_too_many_calls(page) {
         // SAFETY: the calling thread's page.
         unsafe { set_field(page, NATIVE_PC, next) };

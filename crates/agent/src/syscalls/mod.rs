@@ -15,6 +15,7 @@ use crate::layouts::SYSTEM_CALLS;
 use crate::limits;
 use crate::native;
 pub use crate::outcome::Outcome;
+use crate::plain_calls::OWN_CALLS;
 use crate::presence;
 use crate::signals;
 use crate::solo;
@@ -36,38 +37,9 @@ const MOVES_DATA: u8 = 2;
 #[unsafe(no_mangle)]
 static tt_interesting: [AtomicU8; NUMBERS] = {
     let mut table = [const { AtomicU8::new(0) }; NUMBERS];
-    let numbers = [
-        sys::MMAP,
-        sys::MPROTECT,
-        sys::MUNMAP,
-        sys::BRK,
-        sys::RT_SIGACTION,
-        sys::RT_SIGRETURN,
-        sys::MREMAP,
-        sys::MADVISE,
-        sys::SHMAT,
-        sys::SHMDT,
-        sys::CLONE,
-        sys::FORK,
-        sys::VFORK,
-        sys::EXECVE,
-        sys::EXIT,
-        sys::PRCTL,
-        sys::ARCH_PRCTL,
-        sys::EXIT_GROUP,
-        sys::EXECVEAT,
-        sys::PKEY_MPROTECT,
-        sys::CLONE3,
-        sys::RSEQ,
-        sys::SECCOMP,
-        sys::GETRLIMIT,
-        sys::SETRLIMIT,
-        sys::PRLIMIT64,
-        sys::MLOCKALL,
-    ];
     let mut k = 0;
-    while k < numbers.len() {
-        table[numbers[k] as usize] = AtomicU8::new(HANDLED);
+    while k < OWN_CALLS.len() {
+        table[OWN_CALLS[k] as usize] = AtomicU8::new(HANDLED);
         k += 1;
     }
     table

@@ -49,23 +49,52 @@ pub fn moved(code: &[u8], pc: u64, to: u64) -> Option<Moved> {
             put_branch(&mut bytes, original, i.near_branch_target(), to)?;
             continue;
         }
-        if i.flow_control() != FlowControl::Next {
-            return None;
-        }
-        bytes.extend_from_slice(original);
-        if i.is_ip_rel_memory_operand() {
-            let at = decoder.get_constant_offsets(&i);
-            if at.displacement_size() != 4 {
-                return None;
-            }
-            let displacement = distance(i.ip_rel_memory_address(), to + end as u64)?;
-            let place = start + at.displacement_offset();
-            bytes[place..place + 4].copy_from_slice(&displacement.to_le_bytes());
-        }
+        put_other(&mut bytes, (&i, original), &decoder, to)?;
     }
     let jump = (bytes.len(), end);
     put_jump(&mut bytes, pc + end as u64, to)?;
     Some(Moved { bytes, jump })
+}
+
+/// All instructions of `code` at `pc`, for the address `to`. Conditional branches may be among
+/// them. `None` if they do not work elsewhere.
+pub fn all_moved(code: &[u8], pc: u64, to: u64) -> Option<Vec<u8>> {
+    let mut decoder = Decoder::with_ip(64, code, pc, DecoderOptions::NONE);
+    let mut bytes = Vec::with_capacity(MAX_BYTES);
+    while decoder.can_decode() {
+        let start = decoder.position();
+        let i = decoder.decode();
+        let original = &code[start..decoder.position()];
+        match i.is_jcc_short_or_near() {
+            true => put_branch(&mut bytes, original, i.near_branch_target(), to)?,
+            false => put_other(&mut bytes, (&i, original), &decoder, to)?,
+        }
+    }
+    Some(bytes)
+}
+
+/// An instruction that is no branch.
+fn put_other(
+    bytes: &mut Vec<u8>,
+    (i, original): (&Instruction, &[u8]),
+    decoder: &Decoder<'_>,
+    to: u64,
+) -> Option<()> {
+    if i.is_invalid() || i.flow_control() != FlowControl::Next {
+        return None;
+    }
+    let start = bytes.len();
+    bytes.extend_from_slice(original);
+    if i.is_ip_rel_memory_operand() {
+        let at = decoder.get_constant_offsets(i);
+        if at.displacement_size() != 4 {
+            return None;
+        }
+        let displacement = distance(i.ip_rel_memory_address(), to + bytes.len() as u64)?;
+        let place = start + at.displacement_offset();
+        bytes[place..place + 4].copy_from_slice(&displacement.to_le_bytes());
+    }
+    Some(())
 }
 
 /// A conditional branch like `original`, with a 32-bit displacement.
@@ -175,6 +204,19 @@ mod tests {
             let mut decoder = Decoder::with_ip(64, &bytes, TO, DecoderOptions::NONE);
             assert_eq!(decoder.iter().nth(1).unwrap().code(), iced_x86::Code::Je_rel32_64);
         }
+    }
+
+    #[test]
+    fn a_run_of_instructions_goes_elsewhere_as_a_whole() {
+        // cmp byte [rip + 0x1000], 0; je +0x17; xor eax, eax
+        let code = [0x80, 0x3d, 0, 0x10, 0, 0, 0, 0x74, 0x17, 0x31, 0xc0];
+        let bytes = all_moved(&code, PC, TO).unwrap();
+        let moved: Vec<_> = Decoder::with_ip(64, &bytes, TO, DecoderOptions::NONE).iter().collect();
+        assert_eq!(moved[0].ip_rel_memory_address(), PC + 7 + 0x1000);
+        assert_eq!(moved[1].near_branch_target(), PC + 9 + 0x17);
+        assert_eq!((moved.len(), &bytes[bytes.len() - 2..]), (3, &code[9..]));
+        assert_eq!(all_moved(&[0xe8, 0, 0, 0, 0], PC, TO), None, "a call");
+        assert_eq!(all_moved(&[0x80, 0x3d, 0], PC, TO), None, "half an instruction");
     }
 
     #[test]

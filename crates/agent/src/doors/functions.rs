@@ -1,0 +1,59 @@
+//! Doors of functions: what threads that run natively allocate and free.
+//!
+//! In such a door, a thread tells of the call as translated code would, and goes on in the
+//! function. Calls that allocate return to the agent, which learns the block. Where the program
+//! allocates too often, doors lead straight on.
+//!
+//! A function that does not allow a door (`engine::decode::moved`) has none, nor one of a file that
+//! may have been replaced; the recorder then says that blocks may have no name.
+//!
+//! Neighbours: `stubs/doors.rs` is where doors lead, `blocks.rs` knows the functions,
+//! `slow/allocations.h` is told of the calls.
+
+use super::{Door, Memory, in_program, place_near, word};
+use crate::blocks::functions::Function;
+use crate::native;
+use crate::session;
+use crate::stubs::doors as stub;
+use core::mem::offset_of;
+use core::sync::atomic::Ordering;
+use engine::decode::moved::{self, MAX_BYTES};
+use wire::session::Header;
+
+/// Longest function that is looked through, bytes.
+const MAX_FUNCTION: u64 = 64 << 10;
+
+/// Gives each of the functions a door, if threads may run natively. Under the engine's lock, before
+/// any thread runs natively in them.
+pub fn open(functions: &[Function]) {
+    if !native::is_used() || functions.is_empty() {
+        return;
+    }
+    let memory = Memory::open();
+    let has_door = |f: &&Function| memory.as_ref().is_some_and(|memory| open_one(f, memory));
+    let opened = functions.iter().filter(has_door).count();
+    let without = (functions.len() - opened) as u32;
+    session::header().functions_without_door.fetch_add(without, Ordering::Relaxed);
+}
+
+fn open_one(function: &Function, memory: &Memory) -> bool {
+    let Function { address, bytes, .. } = *function;
+    // SAFETY: a function of a file that is mapped there.
+    let code = unsafe {
+        core::slice::from_raw_parts(address as *const u8, bytes.min(MAX_FUNCTION) as usize)
+    };
+    let has_one = moved::jump_at(code, address).is_some_and(|target| in_program(target).is_some());
+    if has_one {
+        return false;
+    }
+    let Some((area, at)) = place_near(address) else { return false };
+    let to = at + offset_of!(Door, moved) as u64;
+    let Some(moved) = moved::moved(code, address, to) else { return false };
+    let mut door = Door::new(address, &moved.bytes, function.what.into(), stub::tt_door);
+    door.rest = [moved.jump.0 as u8, moved.jump.1 as u8];
+    let unfollowed = area.wrapping_sub(at).wrapping_add(offset_of!(Header, unfollowed) as u64);
+    door.entry[..2].copy_from_slice(&[0x80, 0x3d]);
+    door.entry[2..6].copy_from_slice(&word(unfollowed.wrapping_sub(7)));
+    door.entry[7..].copy_from_slice(&[0x74, MAX_BYTES as u8]);
+    door.open(at, code, memory)
+}
