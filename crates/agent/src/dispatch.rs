@@ -20,6 +20,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use engine::Kind;
 use engine::control;
+use engine::decode::patched;
 use engine::recovery::Registers;
 use engine::sites;
 use engine::{Engine, Host, Resolved};
@@ -204,6 +205,10 @@ impl Runtime {
             }
             _ => target,
         };
+        // SAFETY: under the lock.
+        if unsafe { patched::is_inside(target) } {
+            return None;
+        }
         let way = native::way_to(target, page)?;
         presence::leave(page);
         Some(way)

@@ -48,19 +48,36 @@ pub unsafe fn remove(start: u64, end: u64) {
     unsafe { &mut *PATCHES.0.get() }.retain(|patch| !(start..end).contains(&patch.start));
 }
 
+/// The patch over `pc`, and how far behind its beginning that is.
+///
+/// # Safety
+/// The caller holds the engine's lock as long as it uses the patch.
+unsafe fn patch_over(pc: u64) -> Option<(&'static Patch, usize)> {
+    // SAFETY: under the lock.
+    let patches = unsafe { &*PATCHES.0.get() };
+    let after = patches.partition_point(|patch| patch.start <= pc);
+    let patch = &patches[after.checked_sub(1)?];
+    let within = (pc - patch.start) as usize;
+    (within < JUMP_BYTES).then_some((patch, within))
+}
+
 /// Where the instruction at `pc` is to be read.
 ///
 /// # Safety
 /// The caller holds the engine's lock until it has read it.
 pub unsafe fn place_of(pc: u64) -> *const u8 {
     // SAFETY: under the lock.
-    let patches = unsafe { &*PATCHES.0.get() };
-    let after = patches.partition_point(|patch| patch.start <= pc);
-    let patch = after.checked_sub(1).map(|k| &patches[k]);
-    match patch.filter(|patch| pc - patch.start < JUMP_BYTES as u64) {
-        Some(patch) => patch.original[(pc - patch.start) as usize..].as_ptr(),
-        None => pc as *const u8,
-    }
+    let patch = unsafe { patch_over(pc) };
+    patch.map_or(pc as *const u8, |(patch, within)| patch.original[within..].as_ptr())
+}
+
+/// Whether `pc` lies in a jump behind its beginning, so that nothing can be executed there.
+///
+/// # Safety
+/// The caller holds the engine's lock.
+pub unsafe fn is_inside(pc: u64) -> bool {
+    // SAFETY: under the lock.
+    unsafe { patch_over(pc) }.is_some_and(|(_, within)| within > 0)
 }
 
 #[cfg(test)]
@@ -77,6 +94,10 @@ mod tests {
             let first = place_of(0x5000);
             assert_eq!(*first, 0);
             assert_eq!(place_of(0x5004), first.add(4));
+            assert_eq!(
+                [0x4fff, 0x5000, 0x5001, 0x5004, 0x5005].map(|pc| is_inside(pc)),
+                [false, false, true, true, false]
+            );
             assert_eq!(*place_of(0x4001), 7);
             for elsewhere in [0x3fff, 0x4005, 0x4fff, 0x5005] {
                 assert_eq!(place_of(elsewhere), elsewhere as *const u8);

@@ -384,7 +384,11 @@ impl<'a> About<'a> {
     }
 
     fn synchronize(&self, sync: Sync) -> String {
+        let many = self.group.lines.len() > FEW_LINES;
         let less = match sync {
+            Sync::Mutex | Sync::SpinLock | Sync::RwLock if many => {
+                "There are many of them already: hold each for less, or let each thread mostly take some of its own."
+            }
             Sync::Mutex | Sync::SpinLock => {
                 "Take it less often (several items at a time), hold it for less, or use several locks (shard)."
             }

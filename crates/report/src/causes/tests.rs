@@ -76,8 +76,8 @@ fn an_array_is_one_finding_and_little_of_it_is_not_worth_a_change() {
     assert!(!cause.cost.worth && !cause.leads(), "{:?}", cause.cost);
 }
 
-#[test]
-fn a_mutex_is_synchronization_and_no_false_sharing() {
+/// A recording in which threads meet only in the mutex functions of the C library.
+fn locking() -> Profile {
     let mut profile = shared();
     let lock = |function: &str| SiteRow {
         address: 0x7f00_0000_0100,
@@ -91,12 +91,34 @@ fn a_mutex_is_synchronization_and_no_false_sharing() {
     for event in profile.events.iter_mut().filter(|event| event.line == 0x40_40c0) {
         (event.from_site, event.to_site) = (two, one);
     }
-    let causes = causes(&profile, None);
+    profile
+}
+
+#[test]
+fn a_mutex_is_synchronization_and_no_false_sharing() {
+    let causes = causes(&locking(), None);
     let cause = causes.list.iter().find(|c| c.kind == CauseKind::Synchronization).unwrap();
     assert_eq!((cause.synchronization, cause.events), (Some(Sync::Mutex), 4400));
-    assert!(!cause.advice.contains("pad or align"), "{}", cause.advice);
+    assert!(cause.advice.contains("use several locks"), "{}", cause.advice);
     assert!(causes.list.iter().all(|c| c.kind != CauseKind::FalseSharing));
     assert_eq!(causes.synchronization, Some(4400.0 / 5125.0));
+}
+
+#[test]
+fn locks_that_are_many_need_not_be_more() {
+    let mut profile = locking();
+    profile.objects.push(ObjectRow { bytes: 40_000, blocks: 1, ..ObjectRow::default() });
+    profile.events.retain(|event| event.line == 0x40_40c0);
+    let first = profile.events.clone();
+    profile.events = (0..8)
+        .flat_map(|i| {
+            first.iter().map(move |e| EventRow { line: 0x40_40c0 + 64 * i, object: 1, ..*e })
+        })
+        .collect();
+    profile.lines = profile.events.chunk_by(|a, b| a.line == b.line).map(LineRow::of).collect();
+    let [cause] = &found(&profile)[..] else { panic!() };
+    assert_eq!((cause.synchronization, cause.lines), (Some(Sync::Mutex), 8));
+    assert!(cause.advice.contains("many of them already"), "{}", cause.advice);
 }
 
 #[test]

@@ -165,6 +165,7 @@ fn side_words(side: &Side, object: &str) -> String {
         (true, true) => String::new(),
         (true, false) if own && are_scattered(&side.bytes) => " bytes of their own".into(),
         (true, false) if own => format!(" bytes of their own ({})", side.bytes),
+        (true, false) if are_scattered(&side.bytes) => " many of its bytes".into(),
         (true, false) => format!(" bytes {}", side.bytes),
         (false, true) => format!(" {}", list(&quoted)),
         (false, false) => format!(" {} (bytes {})", list(&quoted), side.bytes),
