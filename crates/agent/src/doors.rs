@@ -1,7 +1,8 @@
 //! Doors: where threads that run natively come home for a moment.
 //!
 //! A place in the program's code begins, in memory, with a jump to its door: a few bytes near it
-//! that lead to the agent, and hold the instructions over which the jump lies. There are doors at
+//! that lead to the agent, and hold the instructions over which the jump lies
+//! (`engine::decode::door`). There are doors at
 //! functions that allocate or free ([`functions`]) and at system calls ([`calls`]).
 //!
 //! Only threads that run natively meet doors. The engine reads the place as it was
@@ -15,45 +16,16 @@ pub mod calls;
 pub mod functions;
 
 use crate::native;
-use crate::stubs::calls as call_stub;
 use crate::stubs::doors as stub;
 use crate::sys;
 use crate::windows;
-use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
-use engine::decode::moved::{self, MAX_BYTES};
+use engine::decode::door::Door;
+use engine::decode::moved;
 use engine::decode::patched::{self, JUMP_BYTES, KEPT_BYTES};
 use wire::session::PAGE;
 
-/// `nop`
-const NOP: u8 = 0x90;
-/// How a door of a function begins: `cmp byte [rip + unfollowed], 0; je way`.
-const ENTRY_BYTES: usize = 9;
-/// `lea r11, [rip + place]; jmp [rip + way]`.
-const WAY_BYTES: usize = 13;
-
-/// A door, which is code and what it refers to.
-#[repr(C)]
-struct Door {
-    entry: [u8; ENTRY_BYTES],
-    /// The first instructions of the place.
-    moved: [u8; MAX_BYTES],
-    to_way: [u8; WAY_BYTES],
-    /// Where `moved` leads to the rest of the function, as in [`moved::Moved`], or to the call; and
-    /// where that lies from the place.
-    rest: [u8; 2],
-    /// Address of the function, or of the first instruction over which the jump lies.
-    place: u64,
-    /// What the function does, as [`Function::what`](crate::blocks::functions::Function::what), or
-    /// where the system call is.
-    what: u64,
-    /// Address of the stub that it leads to.
-    way: u64,
-}
-
 const BYTES: u64 = size_of::<Door>() as u64;
-const _: () =
-    assert!(offset_of!(Door, place) - offset_of!(Door, moved) == stub::FROM_MOVED as usize);
 
 /// An area is a page that shows the recording's first header, and doors.
 const HEADER_BYTES: u64 = PAGE;
@@ -92,66 +64,24 @@ impl Drop for Memory {
     }
 }
 
-impl Door {
-    /// For the place `place`, whose first instructions are `moved`; it leads to `way` with `what`.
-    fn new(place: u64, moved: &[u8], what: u64, way: unsafe extern "C" fn()) -> Self {
-        let mut door = Door {
-            entry: [NOP; ENTRY_BYTES],
-            moved: [NOP; MAX_BYTES],
-            to_way: [0; WAY_BYTES],
-            rest: [0; 2],
-            place,
-            what,
-            way: way as *const () as u64,
-        };
-        door.moved[..moved.len()].copy_from_slice(moved);
-        let from = |next: usize, field: usize| (field - offset_of!(Door, to_way) - next) as u64;
-        door.to_way[..3].copy_from_slice(&[0x4c, 0x8d, 0x1d]);
-        door.to_way[3..7].copy_from_slice(&word(from(7, offset_of!(Door, place))));
-        door.to_way[7..9].copy_from_slice(&[0xff, 0x25]);
-        door.to_way[9..13].copy_from_slice(&word(from(13, offset_of!(Door, way))));
-        door
+/// Puts `door` at `at`, and the jump over what is now `code` at its place; whether it is done.
+fn put(door: Door, at: u64, code: &[u8], memory: &Memory) -> bool {
+    let place = door.place;
+    let Some(jump) = moved::jump(place, at) else { return false };
+    let mut original = [0; KEPT_BYTES];
+    let kept = code.len().min(KEPT_BYTES);
+    original[..kept].copy_from_slice(&code[..kept]);
+    // SAFETY: room of an area that nothing else uses; the overlay under the engine's lock.
+    unsafe {
+        (at as *mut Door).write(door);
+        patched::add(place, original);
     }
-
-    /// Puts the door at `at`, and the jump over what is now `code` at its place; whether it is
-    /// done.
-    fn open(self, at: u64, code: &[u8], memory: &Memory) -> bool {
-        let place = self.place;
-        let Some(jump) = moved::jump(place, at) else { return false };
-        let mut original = [0; KEPT_BYTES];
-        let kept = code.len().min(KEPT_BYTES);
-        original[..kept].copy_from_slice(&code[..kept]);
-        // SAFETY: room of an area that nothing else uses; the overlay under the engine's lock.
-        unsafe {
-            (at as *mut Door).write(self);
-            patched::add(place, original);
-        }
-        if memory.write(place, &jump) {
-            return true;
-        }
-        // SAFETY: as above.
-        unsafe { patched::remove(place, place + 1) };
-        false
+    if memory.write(place, &jump) {
+        return true;
     }
-
-    /// Where in the program a thread is that is `within` bytes behind the door's beginning.
-    fn in_program(&self, within: u64) -> u64 {
-        let is_call = self.way == call_stub::tt_call as *const () as u64;
-        let moved = within.wrapping_sub(offset_of!(Door, moved) as u64);
-        let [rest, end] = self.rest.map(u64::from);
-        let is_before = (moved as i64).is_negative();
-        match moved {
-            _ if is_before || !is_call && moved >= MAX_BYTES as u64 => self.place,
-            // What has got longer can be begun anew.
-            _ if is_call && moved < rest && rest != end => self.place,
-            _ if moved < rest => self.place + moved,
-            _ => self.place + end,
-        }
-    }
-}
-
-fn word(distance: u64) -> [u8; 4] {
-    (distance as u32).to_le_bytes()
+    // SAFETY: as above.
+    unsafe { patched::remove(place, place + 1) };
+    false
 }
 
 /// Room for a door from which the code at `pc`, and what it refers to, is in reach, and where its

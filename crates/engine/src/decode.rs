@@ -5,13 +5,14 @@
 //! are still needed (`conventions`: between functions), [`access`] which memory it accesses
 //! ([`elements`]: operands of which only the run tells). Functions whose beginning has been
 //! replaced by a jump are read as they were ([`patched`]), and begin elsewhere ([`moved`]); so do
-//! instructions before system calls ([`calls`]).
+//! instructions before system calls ([`calls`]). The jump leads to a [`door`].
 //!
 //! Next: [`plan`](crate::plan).
 
 pub mod access;
 pub mod calls;
 mod conventions;
+pub mod door;
 pub mod elements;
 pub mod liveness;
 pub mod moved;

@@ -10,18 +10,13 @@
 //!
 //! Neighbours: `stubs/calls.rs` is where doors lead, `native.rs` says when threads may go.
 
-use super::{Door, MAX_BYTES, Memory, place_near};
+use super::{Memory, place_near, put};
 use crate::native;
 use crate::plain_calls;
 use crate::stubs::calls as stub;
-use core::mem::offset_of;
 use core::ops::Range;
 use engine::decode::calls::before_calls;
-use engine::decode::moved;
-
-/// `jmp` with an 8-bit displacement, and its length.
-const SHORT_JUMP: u8 = 0xeb;
-const SHORT_JUMP_BYTES: usize = 2;
+use engine::decode::door::Door;
 
 /// Gives system calls in the code at `start..end`, of a file mapped from `path`, doors, if threads
 /// may run natively and it is the C library's. Under the engine's lock, before any thread runs
@@ -42,20 +37,11 @@ pub fn open((start, end): (u64, u64), path: &[u8]) {
 
 /// Whether there was room for it.
 fn open_one(code: &[u8], before: Range<usize>, memory: &Memory) -> bool {
-    let address = |at: usize| code.as_ptr() as u64 + at as u64;
-    let (place, call) = (address(before.start), address(before.end));
+    let place = code.as_ptr() as u64 + before.start as u64;
     let Some((_, at)) = place_near(place) else { return false };
-    let to = at + offset_of!(Door, moved) as u64;
-    if let Some(mut moved) = moved::all_moved(&code[before.clone()], place, to)
-        && let Some(rest) = MAX_BYTES.checked_sub(moved.len() + SHORT_JUMP_BYTES)
-    {
-        let bytes = moved.len();
-        moved.extend([SHORT_JUMP, rest as u8]);
-        let mut door = Door::new(place, &moved, call, stub::tt_call);
-        door.rest = [bytes as u8, before.len() as u8];
-        let rest = door.entry.len() - SHORT_JUMP_BYTES;
-        door.entry[..SHORT_JUMP_BYTES].copy_from_slice(&[SHORT_JUMP, rest as u8]);
-        door.open(at, &code[before.start..], memory);
+    let way = stub::tt_call as *const () as u64;
+    if let Some(door) = Door::of_call(at, (&code[before.clone()], place), way) {
+        put(door, at, &code[before.start..], memory);
     }
     true
 }

@@ -10,14 +10,15 @@
 //! Neighbours: `stubs/doors.rs` is where doors lead, `blocks.rs` knows the functions,
 //! `slow/allocations.h` is told of the calls.
 
-use super::{Door, Memory, in_program, place_near, word};
+use super::{Memory, in_program, place_near, put};
 use crate::blocks::functions::Function;
 use crate::native;
 use crate::session;
 use crate::stubs::doors as stub;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
-use engine::decode::moved::{self, MAX_BYTES};
+use engine::decode::door::Door;
+use engine::decode::moved;
 use wire::session::Header;
 
 /// Longest function that is looked through, bytes.
@@ -47,13 +48,8 @@ fn open_one(function: &Function, memory: &Memory) -> bool {
         return false;
     }
     let Some((area, at)) = place_near(address) else { return false };
-    let to = at + offset_of!(Door, moved) as u64;
-    let Some(moved) = moved::moved(code, address, to) else { return false };
-    let mut door = Door::new(address, &moved.bytes, function.what.into(), stub::tt_door);
-    door.rest = [moved.jump.0 as u8, moved.jump.1 as u8];
-    let unfollowed = area.wrapping_sub(at).wrapping_add(offset_of!(Header, unfollowed) as u64);
-    door.entry[..2].copy_from_slice(&[0x80, 0x3d]);
-    door.entry[2..6].copy_from_slice(&word(unfollowed.wrapping_sub(7)));
-    door.entry[7..].copy_from_slice(&[0x74, MAX_BYTES as u8]);
-    door.open(at, code, memory)
+    let unfollowed = area + offset_of!(Header, unfollowed) as u64;
+    let way = stub::tt_door as *const () as u64;
+    Door::of_function(at, (code, address), function.what.into(), way, unfollowed)
+        .is_some_and(|door| put(door, at, code, memory))
 }

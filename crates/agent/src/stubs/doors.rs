@@ -20,10 +20,9 @@ use engine::control::{
     self, APP_RSP, DETACHED, MAY_GO, NATIVE, NATIVE_PC, PENDING, SAVED_R11, SAVED_RCX, SELECTOR,
     STACK, THREAD, XSAVE,
 };
+use engine::decode::door::FROM_MOVED;
 use wire::windows::native::{AWAY, HOME};
 
-/// From where a function's first instructions lie in its door to the words.
-pub const FROM_MOVED: u64 = 39;
 /// Bytes between the return address of a function that is called from here and its caller's.
 pub const PADDING: u64 = 8;
 /// Whether the thread may go at once when it has been home: see [`ForNative::may_return`].

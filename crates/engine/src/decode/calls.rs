@@ -44,10 +44,22 @@ fn start_before(code: &[u8], is_wanted: impl Fn(u32) -> bool) -> Option<usize> {
     }
     let last = code.len().checked_sub(KNOWN_BYTES)?;
     let begins = |start: &usize| {
-        let has_prefix = start.checked_sub(1).is_some_and(|k| (0x40..0x50).contains(&code[k]));
-        !has_prefix && is_known(&code[*start..], &is_wanted) && leads_on(&code[*start..])
+        let (before, code) = code.split_at(*start);
+        let known = takes_from_stack(code)
+            || !before.last().is_some_and(|byte| is_prefix(*byte)) && is_known(code, &is_wanted);
+        known && leads_on(code)
     };
     (0..=last).rev().find(begins)
+}
+
+/// Whether the byte can belong to the instruction that begins behind it.
+fn is_prefix(byte: u8) -> bool {
+    (0x40..0x50).contains(&byte)
+}
+
+/// `mov` between a register of 64 bits and `[rsp + ...]`: arguments, or the number.
+fn takes_from_stack(code: &[u8]) -> bool {
+    matches!(code, [0x48 | 0x4c, 0x89 | 0x8b, operands, 0x24, _, ..] if operands & 0xc7 == 0x44)
 }
 
 /// Whether `code` begins with an instruction that is known.
@@ -60,8 +72,6 @@ fn is_known(code: &[u8], is_wanted: impl Fn(u32) -> bool) -> bool {
         }
         // mov esi, imm32; mov edx, imm32: what futex() is to do, and for how many.
         [0xbe, 0x80 | 0x81, 0, 0, 0, ..] | [0xba, 0xff, 0xff, 0xff, 0x7f, ..] => true,
-        // mov rsi, [rsp + ...]; mov r9, [rsp + 8]: arguments.
-        [0x48, 0x8b, 0x74, 0x24, ..] | [0x4c, 0x8b, 0x4c, 0x24, 8, ..] => true,
         _ => false,
     }
 }
@@ -95,6 +105,9 @@ mod tests {
         assert_eq!(found(&[&read[..], &SYSCALL].concat()), [0..11]);
         // mov r9, [rsp + 8]; syscall
         assert_eq!(found(&[0x4c, 0x8b, 0x4c, 0x24, 8, 0x0f, 0x05, 0xc3]), [0..5]);
+        // mov r9, [rsp + 16]; mov [rsp + 8], r11; syscall: of glibc since 2.41.
+        let cancelled = [0x4c, 0x8b, 0x4c, 0x24, 16, 0x4c, 0x89, 0x5c, 0x24, 8, 0x0f, 0x05];
+        assert_eq!(found(&cancelled), [5..10]);
         // mov esi, 0x80; mov eax, r8d; syscall
         assert_eq!(found(&[0xbe, 0x80, 0, 0, 0, 0x44, 0x89, 0xc0, 0x0f, 0x05]), [0..8]);
         // mov eax, 202; xor sil, 0x81; syscall
