@@ -20,6 +20,7 @@ pub const SCHED_YIELD: u64 = 24;
 pub const MREMAP: u64 = 25;
 pub const MINCORE: u64 = 27;
 pub const MADVISE: u64 = 28;
+pub const PTRACE: u64 = 101;
 pub const RESTART_SYSCALL: u64 = 219;
 pub const SHMAT: u64 = 30;
 pub const SHMCTL: u64 = 31;

@@ -44,7 +44,9 @@ pub const KNOWN_CALLS: usize = SYSTEM_CALLS;
 /// it and go on natively: it changes nothing that must be known, nor what its way back rests on.
 #[unsafe(no_mangle)]
 static tt_plain: [u8; KNOWN_CALLS] = {
-    const ALSO_NOT: [u64; 4] = [sys::RT_SIGPROCMASK, sys::SIGALTSTACK, sys::WAIT4, sys::WAITID];
+    // Whoever traces the thread would see its signals.
+    const ALSO_NOT: [u64; 5] =
+        [sys::RT_SIGPROCMASK, sys::SIGALTSTACK, sys::WAIT4, sys::WAITID, sys::PTRACE];
     let mut table = [1; KNOWN_CALLS];
     let mut k = 0;
     while k < OWN_CALLS.len() + ALSO_NOT.len() {
