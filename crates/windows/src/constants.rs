@@ -201,3 +201,11 @@ pub const SOLO_REST: u64 = 8_000 * MILLISECOND;
 
 /// Processors that must be busy for threads to slow each other.
 pub const MIN_AT_ONCE: f64 = 1.2;
+
+/// System calls, made or expected, from which on they tell how slow light code is: one in twenty is
+/// chance.
+pub const MIN_CALLS: u64 = 400;
+/// The same in native time, to tell what to expect in the light time before.
+pub const MIN_NATIVE_CALLS: u64 = 20;
+/// Light code is at most so slow: that of a server under Node.js took 8 times as long.
+pub const MAX_SLOWER: f64 = 16.0;

@@ -15,6 +15,7 @@
 //! | `estimate.rs` | from counts to events with an interval, for cells and for sums of cells |
 //! | `rule.rs` | what counts in a window, and what true and false sharing mean there |
 //! | `lengths.rs` | how long warm-up and counting part are to be |
+//! | `calls.rs` | how slow light code is, by the system calls that are made in it and natively |
 //! | `cost.rs` | what recording has cost so far, from work in windows and outside |
 //! | `budget.rs` | how many times as long a run may take: always, or more at its beginning |
 //! | `dial.rs` | when the next window opens: within a budget or at a fixed duty |
@@ -26,6 +27,7 @@
 //! estimates. `docs/internals/windows.md` explains the estimator.
 
 mod budget;
+mod calls;
 pub mod constants;
 mod cost;
 mod dial;
@@ -38,6 +40,7 @@ mod solo;
 mod whole;
 mod window;
 
+pub use calls::{Calls, Comparison};
 pub use cost::{Assumed, Costs, Spent, Sums};
 pub use dial::{Dial, Exceeded, Observation, Phase, Promise, Scheduler, Step, Trouble};
 pub use estimate::{Counted, Estimate, Part, Unwritten, missed, unseen};

@@ -90,7 +90,7 @@ impl Whole {
     /// Whether everything is to be recorded from `now` on, where light time ends.
     pub fn begins(&mut self, now: u64, spent: &Sums) -> bool {
         let (Some(budget), Some(looked)) = (self.budget, &self.looked) else { return false };
-        let Some(alone) = rates_alone(&spent.light.without(&looked.light)) else {
+        let Some(alone) = rates_alone(spent, looked) else {
             self.look = now + LOOK_REST;
             return false;
         };

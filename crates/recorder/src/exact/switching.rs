@@ -44,11 +44,6 @@ const UNSURE: f64 = 1.5;
 /// Where windows lie in their periods, which no program can have adapted to.
 const SEED: u64 = 0x7468_7265_6164;
 
-/// How long native time is at least, ns, and for which part of the time before it code is light,
-/// so that it is known what threads do in it.
-const MIN_NATIVE_NS: u64 = 50_000_000;
-const MIN_LIGHT_NS: u64 = 10_000_000;
-
 /// Which code threads run between windows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Code {
@@ -90,6 +85,8 @@ pub struct Done {
     pub hooks: u64,
     /// Time for translating, ns.
     pub translating: u64,
+    /// System calls.
+    pub calls: u64,
 }
 
 /// The windows of a recording.
@@ -422,12 +419,10 @@ impl<'a> Switching<'a> {
     /// then native.
     fn add_light(&mut self, until: u64, now_ns: u64, parts: &mut Vec<Stretch>) {
         let length = until - now_ns;
-        let light = match self.fixed_ns {
-            Some(_) => length / 2,
-            None => ((length as f64 * self.lit.part(self.budget)) as u64).max(MIN_LIGHT_NS),
+        let (light, is_native) = match self.fixed_ns {
+            Some(_) => (length / 2, true),
+            None => self.lit.split(length, self.budget, self.needs_native),
         };
-        let is_native =
-            self.needs_native && length >= light + MIN_NATIVE_NS || self.fixed_ns.is_some();
         let native = self.native && is_native;
         let lit = if native { now_ns + light } else { until };
         if native {
@@ -461,11 +456,10 @@ impl<'a> Switching<'a> {
             Phase::WarmUp | Phase::Counting => self.spent.on += slice,
         }
         self.solos.settle(&slice, self.code);
-        if self.code == Code::Light {
-            self.lit.add(&slice);
-            let percent = (100.0 * self.lit.slower()) as u32;
-            self.first.records()[0].light_slower.store(percent, Relaxed);
-        }
+        self.lit.add(self.code, &slice, done.calls.saturating_sub(before.calls));
+        self.spent.calls = self.lit.calls();
+        let percent = (100.0 * self.lit.slower()) as u32;
+        self.first.records()[0].light_slower.store(percent, Relaxed);
         if self.code == Code::Native {
             self.switched.native_ns += slice.wall;
         }

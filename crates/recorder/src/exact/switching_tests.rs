@@ -173,7 +173,7 @@ fn what_fits_the_budget_is_recorded_whole() {
     let periods: BTreeSet<u32> = looks.iter().map(|look| parts[*look].period).collect();
     assert!((1..6).contains(&periods.len()) && looks[0] > 1, "{looks:?}");
     assert!(looks.iter().all(|look| !parts[*look].checked));
-    let Sums { whole, off, light, on, again } = switching.spent;
+    let Sums { whole, off, light, on, again, .. } = switching.spent;
     assert_eq!((off, on), (light, Spent::default()));
     assert_eq!(whole.work + off.work + again.work, done.instructions);
     assert!(again.work > 4000 * MS);

@@ -463,6 +463,7 @@ impl<'a> Process<'a> {
         let cpu_ns = self.cpu_since();
         done.cpu_ns += cpu_ns;
         let calls = std::mem::take(&mut self.calls_made);
+        done.calls += calls;
         let steps_ns = steps::time_ns(self.counted.steps);
         let translating = steps::ticks_ns(self.counted.translating);
         // Where little else is done, what is left is chance.

@@ -1,10 +1,12 @@
 //! How slow light code is, and how much of it comes before native time.
 //!
 //! Light code counts its instructions, compares generated code with what was translated, and has to
-//! be translated. How often it did, and how long that took, tells how slow that makes it.
-//! Neighbour: `switching` asks before native time.
+//! be translated. How often it did, and how long that took, tells how slow that makes it. It may be
+//! slower, as processors foresee its jumps less well. If the program makes many system calls,
+//! native time right behind it tells that. Neighbour: `switching` asks before native time.
 
-use windows::Spent;
+use super::Code;
+use windows::{Calls, Comparison, Spent};
 
 /// Light code takes this part of the time without checks, so that it is known what threads do.
 const PART: f64 = 1.0 / 8.0;
@@ -16,29 +18,74 @@ const SLOW: f64 = 1.0;
 /// Light code takes at least this part of its time for the program.
 const LEAST: f64 = 0.05;
 
+/// As many calls as this, and one in so much processor time (ns), make it worth a look at native
+/// time how slow light code is.
+const MANY_CALLS: u64 = 400;
+const OFTEN_NS: u64 = 200_000;
+
+/// How long native time is at least, ns, and light time before it.
+const MIN_NATIVE_NS: u64 = 50_000_000;
+const MIN_LIGHT_NS: u64 = 10_000_000;
+
 /// What was spent in light code while no thread could leave it.
 #[derive(Default)]
 pub(super) struct Lit {
     spent: Spent,
+    /// Processor time of all code, ns, and its system calls.
+    cpu_ns: u64,
+    made: u64,
+    comparison: Comparison,
 }
 
 impl Lit {
-    pub fn add(&mut self, slice: &Spent) {
-        self.spent += *slice;
+    /// Adds a slice in which threads ran `code` and made so many system calls.
+    pub fn add(&mut self, code: Code, slice: &Spent, calls: u64) {
+        match code {
+            Code::Native => self.comparison.native(slice.cpu, calls),
+            Code::Light => {
+                self.comparison.light(slice.cpu, calls);
+                self.spent += *slice;
+            }
+            Code::Checked => self.comparison.end(),
+        }
+        self.cpu_ns += slice.cpu;
+        self.made += calls;
+    }
+
+    /// What system calls tell of light code.
+    pub fn calls(&self) -> Calls {
+        self.comparison.calls()
+    }
+
+    /// Of so much time without checks, ns, how much of it is light, and whether the rest is native,
+    /// as it must be or as it would tell how slow light code is.
+    pub fn split(&self, length: u64, budget: Option<f64>, needs_native: bool) -> (u64, bool) {
+        if needs_native {
+            let light = ((length as f64 * self.part(budget)) as u64).max(MIN_LIGHT_NS);
+            return (light, length >= light + MIN_NATIVE_NS);
+        }
+        (length / 2, length / 2 >= MIN_LIGHT_NS && self.wants_native())
+    }
+
+    /// Whether native time would tell how slow light code is, which is not known.
+    fn wants_native(&self) -> bool {
+        let many = self.made >= MANY_CALLS && self.cpu_ns / self.made <= OFTEN_NS;
+        many && self.calls().slower().is_none()
     }
 
     /// The part of the time without checks in which code is light before threads may go.
-    pub fn part(&self, budget: Option<f64>) -> f64 {
+    fn part(&self, budget: Option<f64>) -> f64 {
         let given = budget.map_or(1.0, |budget| budget - 1.0);
         (FOR_LIGHT * given / self.slower()).min(PART)
     }
 
-    /// How much longer slow light code takes for its steps, as a part of what it would take
-    /// without; 0 if it is not slow.
+    /// How much longer slow light code takes, as a part of what the program's own would take; 0 if
+    /// it is not slow.
     pub fn slower(&self) -> f64 {
         let cpu = self.spent.cpu as f64;
         let checking = (self.spent.checking + self.spent.translating) as f64;
-        let slower = checking / (cpu - checking).max(LEAST * cpu).max(1.0);
+        let by_steps = checking / (cpu - checking).max(LEAST * cpu).max(1.0);
+        let slower = by_steps.max(self.calls().slower().map_or(0.0, |times| times - 1.0));
         if slower >= SLOW { slower } else { 0.0 }
     }
 }
@@ -49,12 +96,29 @@ mod tests {
 
     #[test]
     fn slow_light_code_is_paid_for_by_the_budget() {
-        let lit = |checking| Lit { spent: Spent { cpu: 1000, checking, ..Spent::default() } };
+        let lit = |checking| Lit {
+            spent: Spent { cpu: 1000, checking, ..Spent::default() },
+            ..Lit::default()
+        };
         assert_eq!((lit(0).slower(), lit(0).part(Some(1.05))), (0.0, PART));
         assert_eq!(lit(400).part(Some(1.05)), PART, "not slow");
         let slow = lit(800);
         assert_eq!(slow.slower(), 4.0);
         assert!((slow.part(Some(1.05)) - 0.2 * 0.05 / 4.0).abs() < 1e-12);
         assert!(lit(1000).slower() < 21.0, "never all of it");
+    }
+
+    #[test]
+    fn many_calls_make_native_time_worth_a_look() {
+        let light = |calls| {
+            let mut lit = Lit::default();
+            lit.add(Code::Light, &Spent { cpu: 50_000_000, ..Spent::default() }, calls);
+            lit
+        };
+        let look = 30 * 1_000_000;
+        assert_eq!(light(1000).split(look, Some(2.0), false), (look / 2, true));
+        assert!(!light(1000).split(look / 2, Some(2.0), false).1, "too short");
+        assert!(!light(100).split(look, Some(2.0), false).1, "few");
+        assert_eq!(light(100).split(20 * look, Some(1.2), true), (20 * look / 8, true));
     }
 }

@@ -11,13 +11,12 @@ use crate::switching::Code;
 use crate::timeline::{self, Executed, Sample, join_equal};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use windows::Comparison;
 use wire::session::{MAX_THREADS, ThreadPage};
 use wire::windows::native::{AWAY, CALLED, CALLING, SIGNAL, VALUE};
 
-/// System calls in light and in native time from which on they tell a rate: one in twenty is
-/// chance.
-const MIN_CALLS: u64 = 400;
-/// How many times faster than light code the program's own can be: compilers were 2.3 times.
+/// How many times faster than light code the program's own can be by the steps of light code:
+/// compilers were 2.3 times.
 const MAX_FASTER: f64 = 3.0;
 /// Light time that is long enough to tell a rate by itself, ns of processor time.
 const MIN_LIGHT_NS: u64 = 1_000_000;
@@ -36,8 +35,9 @@ pub struct Pace {
 /// What is known of the native time of a process.
 #[derive(Default)]
 pub struct NativeTime {
-    light: Pace,
-    native: Pace,
+    comparison: Comparison,
+    /// Processor time of all light time, and that of its steps, ns.
+    light_ns: [u64; 2],
     /// Processor time of the last light time, and what threads executed in it.
     last_ns: u64,
     last: Vec<(u32, Executed)>,
@@ -52,16 +52,18 @@ impl NativeTime {
         let cpu_ns = done.cpu_ns;
         let first = samples.partition_point(|sample| sample.slice < slice);
         match code {
-            Code::Checked => {}
+            Code::Checked => self.comparison.end(),
             Code::Light => {
-                add(&mut self.light, done);
+                self.comparison.light(cpu_ns, done.calls);
+                self.light_ns[0] += cpu_ns;
+                self.light_ns[1] += done.steps_ns;
                 if cpu_ns >= MIN_LIGHT_NS && first < samples.len() {
                     self.last_ns = cpu_ns;
                     self.last = samples[first..].iter().map(|s| (s.thread, s.executed)).collect();
                 }
             }
             Code::Native => {
-                add(&mut self.native, done);
+                self.comparison.native(cpu_ns, done.calls);
                 self.add_native(cpu_ns, slice, first, samples);
             }
         }
@@ -93,20 +95,11 @@ impl NativeTime {
 
     /// How many times faster than light code the program's own is.
     fn faster(&self) -> f64 {
-        let Self { light, native, .. } = self;
-        if light.calls.min(native.calls) < MIN_CALLS {
-            let program_ns = light.cpu_ns.saturating_sub(light.steps_ns).max(1);
-            return (light.cpu_ns as f64 / program_ns as f64).clamp(1.0, MAX_FASTER);
-        }
-        let rate = |pace: &Pace| pace.calls as f64 / pace.cpu_ns.max(1) as f64;
-        (rate(native) / rate(light)).clamp(1.0, MAX_FASTER)
+        self.comparison.calls().slower().unwrap_or_else(|| {
+            let [all, steps] = self.light_ns;
+            (all as f64 / all.saturating_sub(steps).max(1) as f64).clamp(1.0, MAX_FASTER)
+        })
     }
-}
-
-fn add(pace: &mut Pace, more: Pace) {
-    pace.cpu_ns += more.cpu_ns;
-    pace.calls += more.calls;
-    pace.steps_ns += more.steps_ns;
 }
 
 /// The kernel's `siginfo_t` of a signal that was sent with a value.
