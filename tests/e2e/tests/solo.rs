@@ -45,13 +45,18 @@ fn solo_time_tells_what_running_at_once_costs() {
             "threads that share a line do not slow each other here now",
         );
     }
-    // On a busy machine there may be too few looks, or threads that hardly run at once.
-    let found = (0..5)
-        .find(|_| lost_by_solo_time(program, &broken).is_some_and(|(share, _)| share > lost / 2.0));
+    let is_seen = |told: &Option<(f64, f64)>| told.is_some_and(|(share, _)| share > lost / 2.0);
+    let mut told = Vec::new();
+    while told.len() < 5 && !told.last().is_some_and(is_seen) {
+        told.push(lost_by_solo_time(program, &broken));
+    }
+    if told.iter().all(Option::is_none) {
+        return probe::skip("solo time", "the machine is too busy: threads do not come in time");
+    }
     if lost_natively(program, &broken) < 0.4 {
         return probe::skip("solo time", "threads have stopped to slow each other here");
     }
-    assert!(found.is_some(), "{lost:.2} of the time is lost");
+    assert!(told.last().is_some_and(is_seen), "{lost:.2} of the time is lost, but {told:?}");
     let nothing = (0..5).find(|_| {
         lost_by_solo_time(program, &fixed).is_none_or(|(share, low)| share < 0.2 && low < 0.1)
     });
