@@ -2,8 +2,8 @@
 //!
 //! A place in the program's code begins, in memory, with a jump to its door: a few bytes near it
 //! that lead to the agent, and hold the instructions over which the jump lies
-//! (`engine::decode::door`). There are doors at
-//! functions that allocate or free ([`functions`]) and at system calls ([`calls`]).
+//! (`engine::decode::door`). There are doors at functions that allocate or free ([`functions`]) and
+//! at system calls ([`calls`]).
 //!
 //! Only threads that run natively meet doors. The engine reads the place as it was
 //! (`engine::decode::patched`), and so does the program wherever it is translated. Doors are made

@@ -37,17 +37,14 @@ pub const OWN_CALLS: [u64; 27] = [
     sys::MLOCKALL,
 ];
 
-/// Numbers of system calls that are known.
-pub const KNOWN_CALLS: usize = SYSTEM_CALLS;
-
 /// 1 for each system call that means nothing to the agent, so that a thread that is away may make
 /// it and go on natively: it changes nothing that must be known, nor what its way back rests on.
 #[unsafe(no_mangle)]
-static tt_plain: [u8; KNOWN_CALLS] = {
-    // Whoever traces the thread would see its signals.
+static tt_plain: [u8; SYSTEM_CALLS] = {
+    // After ptrace(), a tracer may see the signals of native time.
     const ALSO_NOT: [u64; 5] =
         [sys::RT_SIGPROCMASK, sys::SIGALTSTACK, sys::WAIT4, sys::WAITID, sys::PTRACE];
-    let mut table = [1; KNOWN_CALLS];
+    let mut table = [1; SYSTEM_CALLS];
     let mut k = 0;
     while k < OWN_CALLS.len() + ALSO_NOT.len() {
         let number = match k.checked_sub(OWN_CALLS.len()) {

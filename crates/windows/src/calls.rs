@@ -62,7 +62,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Adds light time, ns of processor time, in which so many calls were made.
+    /// Adds light time: its processor time in ns, and the system calls that were made in it.
     pub fn light(&mut self, cpu_ns: u64, calls: u64) {
         if self.native.cpu_ns > 0 {
             self.end();
@@ -70,12 +70,12 @@ impl Comparison {
         self.light.add(cpu_ns, calls);
     }
 
-    /// The same of native time.
+    /// Adds native time in the same way.
     pub fn native(&mut self, cpu_ns: u64, calls: u64) {
         self.native.add(cpu_ns, calls);
     }
 
-    /// What comes next is not right behind the light time.
+    /// Ends the comparison: what comes next does not belong to this light time.
     pub fn end(&mut self) {
         *self = Self { before: self.calls(), ..Self::default() };
     }

@@ -6,7 +6,7 @@
 //! would. Neither uses the stack, so a signal in here finds the thread at the call: see
 //! [`put_away`].
 
-use crate::plain_calls::KNOWN_CALLS;
+use crate::layouts::SYSTEM_CALLS;
 use core::arch::global_asm;
 use engine::SYSCALL_BYTES;
 use engine::control::{NATIVE, NATIVE_PC, SAVED_R11, SAVED_RCX, SELECTOR};
@@ -38,7 +38,7 @@ global_asm!(
     "mov gs:[{SAVED_RCX}], rax",
     "tt_call_flags:",
     "mov rax, gs:[{SAVED_R11}]",
-    "cmp rax, {KNOWN_CALLS}",
+    "cmp rax, {SYSTEM_CALLS}",
     "jae 2f",
     "lea rcx, [rip + tt_plain]",
     "cmp byte ptr [rcx + rax], 0",
@@ -60,7 +60,7 @@ global_asm!(
     ".purgem TT_CALL_RESTORE",
     SAVED_R11 = const SAVED_R11,
     SAVED_RCX = const SAVED_RCX,
-    KNOWN_CALLS = const KNOWN_CALLS,
+    SYSTEM_CALLS = const SYSTEM_CALLS,
     AWAY = const AWAY,
     HOME = const HOME,
     NATIVE = const NATIVE,

@@ -16,7 +16,7 @@ const NUMBERS: u32 = 512;
 /// Length of the instructions that are known.
 const KNOWN_BYTES: usize = 5;
 /// Most bytes before a call.
-pub const MAX_BEFORE: usize = 16;
+const MAX_BEFORE: usize = 16;
 /// `cmp byte [rip + ...], 0; je ...; xor eax, eax`: `read()`, whose number is 0.
 const READ_BYTES: usize = 11;
 

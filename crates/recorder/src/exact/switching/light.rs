@@ -2,8 +2,10 @@
 //!
 //! Light code counts its instructions, compares generated code with what was translated, and has to
 //! be translated. How often it did, and how long that took, tells how slow that makes it. It may be
-//! slower, as processors foresee its jumps less well. If the program makes many system calls,
-//! native time right behind it tells that. Neighbour: `switching` asks before native time.
+//! slower than that, as processors foresee its jumps less well. If the program makes many system
+//! calls, the native time right behind it tells how slow it really is.
+//!
+//! Neighbour: `switching` asks before native time.
 
 use super::Code;
 use windows::{Calls, Comparison, Spent};
@@ -38,7 +40,8 @@ pub(super) struct Lit {
 }
 
 impl Lit {
-    /// Adds a slice in which threads ran `code` and made so many system calls.
+    /// Adds a time slice: the code that threads ran, what was spent, and how many system calls they
+    /// made.
     pub fn add(&mut self, code: Code, slice: &Spent, calls: u64) {
         match code {
             Code::Native => self.comparison.native(slice.cpu, calls),
