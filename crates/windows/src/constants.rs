@@ -101,6 +101,11 @@ pub const SHORT_RUN: u64 = 600 * MILLISECOND;
 /// those of half a second to two do not get enough windows.
 pub const FOR_WHOLE: f64 = 0.5;
 
+/// The start of a run is recorded whole for at most so long, as nothing tells what that costs until
+/// code has run without checks: a kernel that took more than 10 times as long was recorded whole to
+/// its end on a budget of 5.
+pub const LONGEST_START: u64 = 3000 * MILLISECOND;
+
 /// Times longer that exact recording usually takes at most.
 pub const USUAL_COST: f64 = 4.0;
 

@@ -185,6 +185,13 @@ impl Default for Assumed {
     }
 }
 
+impl Assumed {
+    /// Where accesses are traced besides: of kernels, 100 to 600 times as long.
+    pub fn traced() -> Self {
+        Self { on: 100.0, ..Self::default() }
+    }
+}
+
 /// The cost in one sort of time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Cost {

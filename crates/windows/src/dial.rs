@@ -35,9 +35,9 @@
 
 use crate::budget::{Budget, Given};
 use crate::constants::{
-    AGAIN_STEP, FIRST_LOOK, FOR_HOOKS, FOR_LIGHT, FOR_LONG_GAPS, FOR_TRACKING, FOR_WHOLE, LOOK,
-    LOOK_REST, MAX_TRANSLATING, MAX_WITHOUT_LIGHT, MIN_DUTY, MIN_MEASURED, OVERDRAFT, SHORT_RUN,
-    USUAL_COST, WANTED_WINDOWS, WHOLE_STEP,
+    AGAIN_STEP, FIRST_LOOK, FOR_HOOKS, FOR_LIGHT, FOR_LONG_GAPS, FOR_TRACKING, FOR_WHOLE,
+    LONGEST_START, LOOK, LOOK_REST, MAX_TRANSLATING, MAX_WITHOUT_LIGHT, MIN_DUTY, MIN_MEASURED,
+    OVERDRAFT, SHORT_RUN, USUAL_COST, WANTED_WINDOWS, WHOLE_STEP,
 };
 use crate::cost::{Cost, light_slower, tracking_since};
 use crate::solo::SoloDue;
@@ -210,6 +210,8 @@ struct Planned {
 pub struct Scheduler {
     limit: Limit,
     assumed: Assumed,
+    /// Whether lines are tracked between windows.
+    tracks: bool,
     random: Random,
     state: State,
     planned: Option<Planned>,
@@ -238,6 +240,7 @@ impl Scheduler {
         let scheduler = Self {
             limit: Limit::of(dial),
             assumed,
+            tracks: true,
             random: Random::new(seed),
             state: State::Start,
             planned: None,
@@ -249,6 +252,12 @@ impl Scheduler {
             start: None,
         };
         possible.then_some(scheduler).ok_or(Trouble::Dial)
+    }
+
+    /// The same where no line is tracked between windows.
+    #[must_use]
+    pub fn without_tracking(self) -> Self {
+        Self { tracks: false, ..self }
     }
 
     /// What can be promised. The least is that of the time between windows and the fewest windows.
@@ -364,6 +373,9 @@ impl Scheduler {
     /// Whether more of what a short run may lose is left than is kept for windows.
     fn may_record_whole(&self, seen: &Observation) -> bool {
         let Some(budget) = self.limit.budget() else { return false };
+        if seen.spent.whole.wall > LONGEST_START {
+            return false;
+        }
         let costs = self.costs(seen);
         [costs.cpu, costs.wall].iter().zip(budget.of(&costs)).all(|(cost, given)| {
             let kept = 1.0 - FOR_WHOLE * (USUAL_COST / cost.on).min(1.0);
@@ -449,6 +461,9 @@ impl Scheduler {
 
     /// How long lines are tracked before the window of a period of this length; `u64::MAX`: always.
     fn lead(&self, seen: &Observation, length: u64) -> u64 {
+        if !self.tracks {
+            return 0;
+        }
         match self.tracking(seen) {
             share if share >= ALWAYS => u64::MAX,
             share => {

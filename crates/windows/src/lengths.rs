@@ -36,6 +36,10 @@ pub struct Lengths {
 }
 
 impl Lengths {
+    /// For traces: tracing is slow, so that threads do little in a window. All threads should have
+    /// their turns, and fill the caches that they do not share.
+    pub const TRACED: Self = Self { warm_up: 60_000_000, counting: 60_000_000 };
+
     /// Those that go with a warm-up.
     pub fn of_warm_up(warm_up: u64) -> Self {
         Self { warm_up, counting: warm_up * COUNTING_PER_WARM_UP }
