@@ -15,7 +15,7 @@ use wire::objects;
 use wire::pages;
 use wire::session::{self, Deaths, mode};
 use wire::shared::{self, Block, FarReaders, Peer, Shared, Sharer};
-use wire::trace::{self, what};
+use wire::trace::{self, seen, what};
 use wire::windows::{FIRST_WINDOW, phase};
 
 in_c! {
@@ -197,6 +197,10 @@ fn counting(h: &mut Header) {
         TRACE_FORGET = what::FORGET,
         TRACE_COPY = what::COPY,
         TRACE_SKIP = what::SKIP,
+        TRACE_WINDOW = what::WINDOW,
+        SEEN_NOT = seen::NOT,
+        SEEN_WARM_UP = seen::WARM_UP,
+        SEEN_COUNTED = seen::COUNTED,
         TRACE_HELD = what::HELD,
         TRACE_SETS = trace::SETS,
         TRACE_MAX_WAYS = trace::MAX_WAYS,

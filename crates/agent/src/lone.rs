@@ -35,7 +35,7 @@ const INTERPRETERS: [&[u8]; 22] = [
 
 /// Whether lone programs may run natively: not if the user wants to see everything.
 fn may_leave() -> bool {
-    windows::have_budget() && !pages::are_counted()
+    windows::have_budget() && !pages::count_everywhere()
 }
 
 /// The process has been executed with these arguments, and is recorded.

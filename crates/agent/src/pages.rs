@@ -19,8 +19,13 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use engine::pages::PLACES_BITS;
 use wire::pages::{
     Counters, MAX_PAST, OWNER_WORDS, OWNERS_OFFSET, PAGE_SHIFT, PAST_OFFSET, PLACES, Past,
-    SLOT_BYTES, SLOTS_OFFSET, THREADS_OFFSET, TOUCHED_BYTES, Touched, place,
+    SLOT_BYTES, SLOTS_OFFSET, THREADS_OFFSET, TOUCHED_BYTES, Touched, known, place,
 };
+
+/// Whether each access is counted by page, and not only noted what lies there.
+pub fn count_everywhere() -> bool {
+    session::header().pages.load(Ordering::Relaxed) == known::COUNTED
+}
 
 /// Where a slot's part of the session begins, below the thread's map of grants.
 pub const COUNTED: u64 = (-(engine::pages::COUNTERS as i64)) as u64 + TOUCHED_BYTES;

@@ -144,7 +144,8 @@ fn prepare_light(
     let Some(polled) = windows::map_polled(at) else { return (tables, None) };
     let [poll, poll_light] = polled.map(|at| at as i32);
     let light = Tables { first: checked, count: polled_slot - checked, ..tables };
-    let without = options.without_checks(poll_light);
+    let disabled = session::header().disable.load(Ordering::Relaxed);
+    let without = options.without_checks(poll_light, disabled);
     let mut engine = Engine::new(without, stubs::addresses(), light);
     if engine.prepare(here, modules).is_none() {
         return (Tables { count: checked, ..tables }, None);
@@ -158,7 +159,7 @@ fn prepare_light(
 /// they are counted between windows, too.
 fn may_be_light() -> bool {
     let checks = matches!(counting::mode(), mode::MATRIX | mode::DETAIL | mode::UNDIRECTED);
-    windows::are_used() && checks && !pages::are_counted()
+    windows::are_used() && checks && !pages::count_everywhere()
 }
 
 fn take_over(header: &Header, place: &Place<'_>) -> Result<(), u32> {
@@ -185,7 +186,7 @@ fn take_over(header: &Header, place: &Place<'_>) -> Result<(), u32> {
     }
     let full = u64::from(header.cache_kib.load(Ordering::Relaxed)) << 10;
     let mut options = Options::new(engine_mode(), shift, disabled);
-    if header.pages.load(Ordering::Relaxed) == wire::pages::known::COUNTED {
+    if pages::count_everywhere() {
         options = options.with_pages();
     }
     // SAFETY: relocated by the loader before constructors run.

@@ -167,10 +167,12 @@ impl Options {
         Self { pages, at_once: self.at_once && !pages, ..self }
     }
 
-    /// The same without checks, and another byte to poll.
+    /// The same without checks, and another byte to poll. What `disabled` does not name is on, if
+    /// it was off for the sake of checks.
     #[must_use]
-    pub fn without_checks(self, poll: i32) -> Self {
-        Self { mode: Mode::Count, poll, ..self }
+    pub fn without_checks(self, poll: i32, disabled: u32) -> Self {
+        let plain = Self::new(Mode::Count, self.block_shift, disabled);
+        Self { mode: Mode::Count, poll, loops: plain.loops, tallies: plain.tallies, ..self }
     }
 
     /// Lets the cache be full with `bytes` bytes; 0 = as many as by default.

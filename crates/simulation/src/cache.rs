@@ -90,6 +90,16 @@ impl Cache {
         (last != EMPTY).then_some(Evicted { line: last >> FLAG_BITS, flags: last & FLAGS })
     }
 
+    /// Takes out the least recently used line of a set, by its number.
+    pub fn remove_oldest(&mut self, set: u64) -> Option<Evicted> {
+        let start = set as usize * self.ways;
+        let set = &mut self.entries[start..start + self.ways];
+        // Free places are behind all lines.
+        let last = set.iter_mut().rev().find(|entry| **entry != EMPTY)?;
+        let entry = std::mem::replace(last, EMPTY);
+        Some(Evicted { line: entry >> FLAG_BITS, flags: entry & FLAGS })
+    }
+
     /// Takes a line out; returns its flags if it was there.
     pub fn remove(&mut self, line: u64) -> Option<u64> {
         let set = self.set(line);
@@ -118,6 +128,9 @@ mod tests {
         assert_eq!(cache.remove(1), Some(0));
         assert_eq!(cache.insert(4, 0), None);
         assert_eq!(cache.insert(5, 0), Some(Evicted { line: 3, flags: 0 }));
+        assert_eq!(cache.remove_oldest(0), Some(Evicted { line: 4, flags: 0 }));
+        assert_eq!(cache.remove_oldest(0), Some(Evicted { line: 5, flags: 0 }));
+        assert_eq!(cache.remove_oldest(0), None);
     }
 
     #[test]

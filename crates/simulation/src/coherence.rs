@@ -332,6 +332,17 @@ impl<'m> Caches<'m> {
         self.directory.leave(line, domain as u16)
     }
 
+    /// Other lines have come into a cache, which are not known: `per_set` in each set, whose least
+    /// recently used ones they took the place of.
+    pub fn age(&mut self, cache: u32, per_set: usize) {
+        for set in 0..self.machine.caches[cache as usize].sets {
+            for _ in 0..per_set {
+                let Some(evicted) = self.caches[cache as usize].remove_oldest(set) else { break };
+                self.evict(cache, evicted);
+            }
+        }
+    }
+
     /// Fetches a line ahead into the caches of `pu` from the one at `into` in its chain outwards.
     /// Returns where it came from; `None` if it is there, or another cache answers for it.
     pub fn fetch_ahead(&mut self, pu: usize, line: u64, into: usize) -> Option<Source> {

@@ -64,6 +64,34 @@ impl Counts {
         self.touched - self.hits[..=usize::from(level)].iter().sum::<u64>()
     }
 
+    /// Adds the thread's own of later.
+    pub fn add_later(&mut self, later: &Counts) {
+        let time_ns = self.time_ns + later.time_ns;
+        self.add(later);
+        self.time_ns = time_ns;
+    }
+
+    /// As much as so many of it.
+    pub fn scale(&mut self, factor: f64) {
+        let counts = [
+            &mut self.accesses,
+            &mut self.touched,
+            &mut self.local,
+            &mut self.upgrades,
+            &mut self.invalidations,
+            &mut self.tlb_misses,
+            &mut self.ahead,
+            &mut self.ahead_memory,
+            &mut self.ahead_used,
+        ];
+        let lists = self.transfers.iter_mut().chain(&mut self.memory).chain(&mut self.hits);
+        counts.into_iter().chain(lists).for_each(|count| *count = scaled(*count, factor));
+        self.instructions *= factor;
+        self.time_ns *= factor;
+        self.stalled_ns *= factor;
+        self.waited_ns *= factor;
+    }
+
     /// Adds another thread's; times are those of the longest.
     pub fn add(&mut self, other: &Counts) {
         let add = |into: &mut Vec<u64>, from: &[u64]| {
@@ -89,6 +117,11 @@ impl Counts {
     }
 }
 
+/// A count times a factor, rounded.
+pub fn scaled(count: u64, factor: f64) -> u64 {
+    (count as f64 * factor).round() as u64
+}
+
 /// Lines that came from outside the caches of a core: to a code site, or from a page.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Fetched {
@@ -106,6 +139,13 @@ impl Fetched {
     /// All lines.
     pub fn lines(&self) -> u64 {
         self.transfers + self.local + self.remote
+    }
+
+    /// As much as so many of it.
+    pub fn scale(&mut self, factor: f64) {
+        let counts = [&mut self.transfers, &mut self.local, &mut self.remote];
+        counts.into_iter().for_each(|count| *count = scaled(*count, factor));
+        self.latency_ns *= factor;
     }
 
     /// Adds what came elsewhere.

@@ -7,6 +7,7 @@
 //! fewest links. Controllers and links serve one line after the other; what comes meanwhile waits.
 //! Neighbours: `machine.rs` has the distances, `system.rs` asks.
 
+use crate::counts::scaled;
 use crate::machine::Machine;
 
 /// A detour that takes at most this much longer than the direct way means that there is no direct
@@ -20,12 +21,35 @@ pub struct Server {
     bandwidth: f64,
     /// When it is free.
     free_at: f64,
+    /// What it has done.
+    pub done: Done,
+}
+
+/// What a server has done.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Done {
     /// Bytes served.
     pub bytes: u64,
     /// Time in which it was busy, ns.
     pub busy_ns: f64,
     /// Time that lines have waited for it, ns.
     pub waited_ns: f64,
+}
+
+impl Done {
+    /// Adds what was done later.
+    pub fn add(&mut self, later: &Done) {
+        self.bytes += later.bytes;
+        self.busy_ns += later.busy_ns;
+        self.waited_ns += later.waited_ns;
+    }
+
+    /// As much as so many of it.
+    pub fn scale(&mut self, factor: f64) {
+        self.bytes = scaled(self.bytes, factor);
+        self.busy_ns *= factor;
+        self.waited_ns *= factor;
+    }
 }
 
 impl Server {
@@ -38,9 +62,7 @@ impl Server {
         let takes = bytes as f64 / self.bandwidth;
         let wait = (self.free_at - now).max(0.0);
         self.free_at = now.max(self.free_at) + takes;
-        self.bytes += bytes;
-        self.busy_ns += takes;
-        self.waited_ns += wait;
+        self.done.add(&Done { bytes, busy_ns: takes, waited_ns: wait });
         wait
     }
 }
@@ -107,6 +129,13 @@ impl Interconnect {
     /// A node's memory is asked for a line, or given one; returns how long that waits.
     pub fn access_memory(&mut self, now: f64, node: usize) -> f64 {
         self.controllers[node].serve(now, self.line_bytes)
+    }
+
+    /// What controllers and links have done since this was last asked.
+    pub fn take_done(&mut self) -> (Vec<Done>, Vec<Done>) {
+        let take = |server: &mut Server| std::mem::take(&mut server.done);
+        let links = self.links.iter_mut().map(|link| take(&mut link.server)).collect();
+        (self.controllers.iter_mut().map(take).collect(), links)
     }
 
     /// `ring`, `full` or `mesh`, as far as the links show; empty with one node.
@@ -201,6 +230,6 @@ mod tests {
         assert_eq!(network.carry(0.0, 1, 0), 0.0);
         assert_eq!(network.access_memory(0.0, 2), 0.0);
         assert!(network.access_memory(0.0, 2) > 0.0);
-        assert_eq!(network.controllers[2].bytes, 128);
+        assert_eq!(network.controllers[2].done.bytes, 128);
     }
 }

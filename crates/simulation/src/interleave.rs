@@ -5,7 +5,9 @@
 //! comes back, its time is theirs. So simulated time advances whatever the program does.
 
 use crate::prepare::{Batch, Step};
+use crate::stream::Part;
 use crate::system::System;
+use crate::windows::Windows;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -83,6 +85,8 @@ pub struct Interleaving<'m> {
     held: usize,
     /// Simulated time up to which all has happened.
     time: f64,
+    /// Where the stream has windows only.
+    pub windows: Windows,
 }
 
 impl<'m> Interleaving<'m> {
@@ -98,13 +102,36 @@ impl<'m> Interleaving<'m> {
         let queues: Vec<Queue> = (0..system.threads.len()).map(queue).collect();
         let turns = vec![Turn::default(); pus];
         let empty = queues.len();
-        Self { system, queues, due: BinaryHeap::new(), turns, empty, held: 0, time: 0.0 }
+        let (due, windows) = Default::default();
+        Self { system, queues, due, turns, empty, held: 0, time: 0.0, windows }
     }
 
     /// Takes the next steps, and simulates as far as it is clear which come first.
     pub fn feed(&mut self, batch: &Batch) {
         self.system.pages.add(&batch.pages);
-        for step in &batch.steps {
+        let mut first = 0;
+        for &(end, part) in &batch.parts {
+            self.take(&batch.steps[first..end]);
+            self.enter(part);
+            first = end;
+        }
+        self.take(&batch.steps[first..]);
+        self.advance(false);
+    }
+
+    /// Steps that came before all go on to their end, then another part of the stream begins.
+    fn enter(&mut self, part: Part) {
+        self.advance(true);
+        let measured = self.system.end_part(self.windows.counts());
+        self.windows.enter(part, measured);
+        if part == Part::WarmUp {
+            self.system.begin_window();
+        }
+        self.time = self.system.threads.first().map_or(self.time, |thread| thread.clock.now);
+    }
+
+    fn take(&mut self, steps: &[Step]) {
+        for step in steps {
             let thread = step.thread as usize;
             self.held += 1;
             self.queues[thread].steps.push_back(*step);
@@ -113,7 +140,6 @@ impl<'m> Interleaving<'m> {
                 self.wake(thread, self.time);
             }
         }
-        self.advance(false);
     }
 
     /// Simulates all that is left; `rest` are each thread's quiet accesses behind its last step.
@@ -123,11 +149,6 @@ impl<'m> Interleaving<'m> {
             self.system.quiet(thread, count);
         }
         debug_assert!(self.queues.iter().all(|queue| queue.steps.is_empty()));
-        self.system.threads.iter_mut().for_each(|thread| {
-            thread.clock.wait();
-            thread.counts.time_ns = thread.clock.now;
-            thread.counts.stalled_ns = thread.clock.stalled;
-        });
     }
 
     /// A thread may go on, not before `time`.

@@ -11,6 +11,7 @@
 //! | `interleave.rs` | which thread is next |
 //! | `system.rs` | one step on one machine |
 //! | `sets.rs` | a part of the sets that stands for all |
+//! | `windows.rs`, `gaps.rs` | windows of a run that stand for all of it; what caches lose between them |
 //! | `repeats.rs` | intervals from repeated interleavings |
 //! | `machine.rs`, `family.rs` | the machine: its description, and the figures that complete it |
 //! | `cache.rs`, `coherence.rs` | sets with LRU; the directory, and lines from cache to cache |
@@ -31,6 +32,7 @@ mod counts;
 mod directory;
 mod energy;
 mod family;
+mod gaps;
 mod guesses;
 mod interconnect;
 mod interleave;
@@ -47,6 +49,7 @@ mod text;
 mod trace;
 mod traced;
 mod usage;
+mod windows;
 
 pub use counts::{Counts, Energy, Fetched, LEVELS, Load};
 pub use family::{EnergyFigures, Family, Filling, Protocol};
@@ -54,8 +57,8 @@ pub use machine::{CacheSpec, Machine, MachineError, PuSpec};
 pub use pages::{Pages, Rule};
 pub use repeats::{Interval, Spread};
 pub use run::{ASSUMED_INSTRUCTIONS, Job, Options, Outcome, RunError, simulate};
-pub use sets::Margins;
-pub use stream::{Access, Stream, StreamError, ThreadFacts, What};
+pub use sets::{Margins, Sampled};
+pub use stream::{Access, Part, Stream, StreamError, ThreadFacts, What};
 pub use text::read_text;
 pub use trace::{Room, TRACE_VERSION, TraceReader, TraceWriter, is_trace};
 pub use traced::{TraceEnd, TracedPages, TracedSite, TracedThread};

@@ -81,9 +81,9 @@ impl Pages {
         &mut self.known[page as usize].fetched
     }
 
-    /// What was fetched from each page.
-    pub fn into_fetched(self) -> Vec<Fetched> {
-        self.known.into_iter().map(|known| known.fetched).collect()
+    /// What was fetched from each page since this was last asked.
+    pub fn take_fetched(&mut self) -> Vec<Fetched> {
+        self.known.iter_mut().map(|known| std::mem::take(&mut known.fetched)).collect()
     }
 }
 

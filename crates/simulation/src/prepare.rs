@@ -19,7 +19,7 @@
 //! Neighbours: `stream.rs` is what comes in, `interleave.rs` takes the steps.
 
 use crate::ahead::{AT_ONCE, fetch};
-use crate::stream::{Access, What};
+use crate::stream::{Access, Part, What};
 use rustc_hash::FxHashMap;
 
 /// log2 of the pages in which this is kept, and that are placed.
@@ -96,6 +96,8 @@ pub struct Step {
     pub writer: u32,
     /// Number of the page, in the order of first accesses.
     pub page: u32,
+    /// Nobody has accessed the line before.
+    pub is_first: bool,
     /// It comes after so many steps of this thread, if any.
     pub after: Option<(u32, u64)>,
 }
@@ -107,6 +109,8 @@ pub struct Batch {
     pub steps: Vec<Step>,
     /// Pages that were accessed first here, by address divided by the page size.
     pub pages: Vec<u64>,
+    /// Of a stream that has windows only: before which step another part begins.
+    pub parts: Vec<(usize, Part)>,
     /// Of the last batch: quiet accesses of each thread that no step has taken along.
     pub rest: Vec<u32>,
 }
@@ -139,6 +143,8 @@ struct Recent {
     hands: u32,
     has_written: bool,
 }
+
+const NO_RECENT: Recent = Recent { line: u64::MAX, hands: 0, has_written: false };
 
 /// A read that a loop may repeat until another thread writes.
 #[derive(Clone, Copy, Debug)]
@@ -181,6 +187,8 @@ pub struct Preparation {
     pub accesses: Vec<u64>,
     /// Of these, repeated reads of a thread that waits.
     pub waiting: Vec<u64>,
+    /// The window, and the part of it, that the first thread has come to.
+    within: Option<(u64, Part)>,
 }
 
 impl Preparation {
@@ -191,7 +199,8 @@ impl Preparation {
         let line_shift = line_bytes.trailing_zeros().min(PAGE_SHIFT);
         let (threads, numbers, pages, accesses, waiting) = Default::default();
         let sets = sets.max(1);
-        Self { line_shift, sets, threads, numbers, pages, accessed: 0, accesses, waiting }
+        let (accessed, within) = (0, None);
+        Self { line_shift, sets, threads, numbers, pages, accessed, accesses, waiting, within }
     }
 
     /// The next accesses: adds their steps to `batch`.
@@ -205,7 +214,7 @@ impl Preparation {
     /// Fetches what is kept of the accesses' memory.
     fn fetch(&mut self, accesses: &[Access]) {
         let mut pages = [0; AT_ONCE];
-        let real = |access: &Access| access.what != What::Forget && access.bytes > 0;
+        let real = |access: &Access| access.is_real();
         for (page, access) in pages.iter_mut().zip(accesses).filter(|(_, access)| real(access)) {
             self.know(access.thread);
             *page = self.page_of(access.thread, access.address >> PAGE_SHIFT);
@@ -237,6 +246,9 @@ impl Preparation {
         if access.skipped > 0 {
             self.skip(access);
         }
+        if let What::Window(part) = access.what {
+            return self.enter(access.address, part, batch);
+        }
         if access.bytes == 0 {
             return;
         }
@@ -251,6 +263,28 @@ impl Preparation {
             let begins = counts_each || start == access.address;
             self.part(access, line, (start, end), begins, batch);
         }
+    }
+
+    /// A thread is the first one in a part of a window: what others do there may come before they
+    /// say that they are there. What threads did before the window is not known.
+    fn enter(&mut self, window: u64, part: Part, batch: &mut Batch) {
+        let is_known = match part {
+            // What comes before the first window ends with the first thread that is not observed.
+            Part::Unseen => self.within.is_some(),
+            _ => self.within.is_some_and(|within| within >= (window, part)),
+        };
+        if is_known {
+            return;
+        }
+        let is_warm = self.within.is_some_and(|within| within == (window, Part::WarmUp));
+        if part != Part::Unseen && !is_warm {
+            self.threads.iter_mut().for_each(Thread::forget);
+            if part == Part::Counted {
+                batch.parts.push((batch.steps.len(), Part::WarmUp));
+            }
+        }
+        self.within = Some((window, part));
+        batch.parts.push((batch.steps.len(), part));
     }
 
     /// Accesses that a filtered stream has left out. Between two reads of the same by a thread that
@@ -327,7 +361,7 @@ impl Preparation {
             return;
         }
         let had_written = same && recent.has_written && state.sole == t;
-        let writer = state.writer;
+        let (writer, is_first) = (state.writer, state.sole == NOBODY);
         if writes {
             state.writer = t;
             state.hands += u32::from(state.sole != t && state.sole != NOBODY);
@@ -347,7 +381,7 @@ impl Preparation {
         let kind = StepKind::of(writes, begins);
         let quiet = std::mem::take(&mut thread.quiet);
         let (thread, site, page) = (t, access.site, page.number);
-        batch.steps.push(Step { line, thread, site, quiet, kind, after, writer, page });
+        batch.steps.push(Step { line, thread, site, quiet, kind, after, writer, page, is_first });
     }
 
     /// A page that is accessed for the first time since it was new gets its number.
@@ -429,9 +463,8 @@ impl Line {
 
 impl Thread {
     fn new(sets: u64) -> Self {
-        let recent = Recent { line: u64::MAX, hands: 0, has_written: false };
         Self {
-            recent: vec![recent; sets as usize],
+            recent: vec![NO_RECENT; sets as usize],
             recent_pages: [u64::MAX; PAGE_SETS],
             known_pages: [(u64::MAX, 0); PAGE_SETS],
             steps: 0,
@@ -441,6 +474,13 @@ impl Thread {
             next_read: 0,
             repeats: 0,
         }
+    }
+
+    /// What it did since its last access is not known.
+    fn forget(&mut self) {
+        self.recent.fill(NO_RECENT);
+        self.recent_pages.fill(u64::MAX);
+        (self.reads, self.repeats) = ([NO_READ; LOOP_READS], 0);
     }
 
     /// Notes an access; whether it is one of a loop that reads the same over and over.

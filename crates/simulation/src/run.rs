@@ -5,6 +5,7 @@
 
 use crate::counts::{Counts, Energy, Fetched, Load};
 use crate::energy;
+use crate::interconnect::Done;
 use crate::interleave::Interleaving;
 use crate::machine::{Machine, gcd};
 use crate::pages::Pages;
@@ -228,7 +229,10 @@ fn work(
     for &Run { job, interleaving } in runs {
         let rates: Vec<f64> = (0..job.pus.len()).map(rate).collect();
         let system = System::new(job.machine, options, &job.pus, &rates, job.pages.clone());
-        let system = system.with_jitter(interleaving);
+        let sum = |of: fn(&ThreadFacts) -> u64| facts.iter().map(of).sum();
+        let system = system
+            .with_jitter(interleaving)
+            .with_gaps(sum(|of| of.accesses), sum(|of| of.observed));
         running.push(Interleaving::new(system, job.machine.pus.len()));
     }
     let mut rest: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
@@ -242,29 +246,32 @@ fn work(
             rest.insert(bytes, batch.rest.clone());
         }
     }
+    let whole = facts.iter().map(|facts| facts.accesses).sum();
     let finish = |(run, mut running): (&Run<'_, '_>, Interleaving<'_>)| {
         let rest = rest.get(&run.job.machine.line_bytes).map_or(&[][..], Vec::as_slice);
         running.finish(rest);
-        outcome(run.job, running.system)
+        outcome(run.job, running, whole)
     };
     runs.iter().zip(running).map(finish).collect()
 }
 
-fn outcome(job: &Job<'_>, system: System<'_>) -> Outcome {
-    let mut total = Counts::default();
-    system.threads.iter().for_each(|thread| total.add(&thread.counts));
+/// What a run came to, which made `whole` accesses in all.
+fn outcome(job: &Job<'_>, running: Interleaving<'_>, whole: u64) -> Outcome {
+    let Interleaving { mut system, windows, .. } = running;
+    let (measured, margins) = windows.finish(whole, system.take_measured());
+    let total = measured.total();
     let time = total.time_ns.max(1e-9);
-    let load = |server: &crate::interconnect::Server| Load {
-        bytes: server.bytes,
-        busy: server.busy_ns / time,
-        waited_ns: server.waited_ns,
+    let load = |done: &Done| Load {
+        bytes: done.bytes,
+        busy: done.busy_ns / time,
+        waited_ns: done.waited_ns,
     };
-    let shape = system.network.shape();
-    let controllers = system.network.controllers.iter().map(load).collect();
-    let links: Vec<(usize, usize, Load)> =
-        system.network.links.iter().map(|link| (link.from, link.to, load(&link.server))).collect();
-    let mut matrix = CommMatrix::new(system.threads.len());
-    let mut between: Vec<_> = system.between.iter().collect();
+    let controllers = measured.controllers.iter().map(load).collect();
+    let links: Vec<(usize, usize, Load)> = (system.network.links.iter().zip(&measured.links))
+        .map(|(link, done)| (link.from, link.to, load(done)))
+        .collect();
+    let mut matrix = CommMatrix::new(measured.threads.len());
+    let mut between: Vec<_> = measured.between.iter().collect();
     between.sort_unstable();
     for ((from, to), count) in between {
         matrix.add(ThreadId(*from), ThreadId(*to), *count);
@@ -273,21 +280,21 @@ fn outcome(job: &Job<'_>, system: System<'_>) -> Outcome {
     cores.sort_unstable();
     cores.dedup();
     let loads: Vec<Load> = links.iter().map(|link| link.2).collect();
-    let written = system.written.iter().sum();
-    let longest = system.threads.iter().map(|thread| &thread.counts);
-    let longest = longest.max_by(|a, b| a.time_ns.total_cmp(&b.time_ns));
+    let written = measured.written.iter().sum();
+    let longest = measured.threads.iter().max_by(|a, b| a.time_ns.total_cmp(&b.time_ns));
     let stalled = longest.map_or(0.0, |counts| counts.stalled_ns);
+    let of_sets = || system.sets.as_ref().map(|sets| sets.margins(&total, stalled));
     Outcome {
-        margins: system.sets.as_ref().map(|sets| sets.margins(&total, stalled)),
+        margins: margins.or_else(of_sets),
         energy: energy::of_run(job.machine, &total, written, &loads, cores.len()),
-        threads: system.threads.into_iter().map(|thread| thread.counts).collect(),
+        shape: system.network.shape(),
+        threads: measured.threads,
         total,
-        sites: system.sites.into_iter().collect(),
-        pages: system.pages.into_fetched(),
-        written: system.written,
+        sites: measured.sites.into_iter().collect(),
+        pages: measured.pages,
+        written: measured.written,
         controllers,
         links,
-        shape,
         matrix,
         waiting: Vec::new(),
         spread: None,

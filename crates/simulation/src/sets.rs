@@ -55,15 +55,32 @@ struct Known {
     other: Option<Given>,
 }
 
+/// What was simulated and stands for all.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Sampled {
+    /// A part of the sets.
+    Sets {
+        /// Classes of sets that were simulated.
+        classes: u64,
+        /// Of so many.
+        of: u64,
+        /// Part of the steps, 0 to 1, that were given what others were given.
+        estimated: f64,
+    },
+    /// Windows of the run.
+    Windows {
+        /// How many.
+        count: u64,
+        /// Part of all accesses, 0 to 1, that counted, those before the first window among them.
+        part: f64,
+    },
+}
+
 /// Half the widths of the intervals at 95 %, of the counts of all threads together.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Margins {
-    /// Classes of sets that were simulated.
-    pub classes: u64,
-    /// Of so many.
-    pub of: u64,
-    /// Part of the steps, 0 to 1, that were given what others were given.
-    pub estimated: f64,
+    /// What they are due to.
+    pub sampled: Sampled,
     /// Hits, by level from 1.
     pub hits: [f64; LEVELS],
     /// Lines from other caches.
@@ -183,9 +200,11 @@ impl Sets {
         let relative =
             if all > 0.0 { self.half(|class| class.latency_error_ns) / all } else { 0.0 };
         Margins {
-            classes: self.classes.len() as u64,
-            of: self.chosen.len() as u64,
-            estimated: estimated / total.touched.max(1) as f64,
+            sampled: Sampled::Sets {
+                classes: self.classes.len() as u64,
+                of: self.chosen.len() as u64,
+                estimated: estimated / total.touched.max(1) as f64,
+            },
             hits,
             transfers: of(TRANSFER),
             local: of(LOCAL),

@@ -13,6 +13,21 @@ pub enum What {
     Write,
     /// The memory is new; whatever was there has gone.
     Forget,
+    /// It is no access: from here on, the thread is observed in another way. The address is the
+    /// number of the window. Accesses that were skipped came before.
+    Window(Part),
+}
+
+/// What the accesses of a thread count for, in a stream that has windows only. One without windows,
+/// and what comes before the first one, counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Part {
+    /// They are not in the stream.
+    Unseen,
+    /// They are, so that caches have what they would have, but do not count.
+    WarmUp,
+    /// They count.
+    Counted,
 }
 
 /// One access of one thread.
@@ -40,11 +55,25 @@ impl Access {
     pub fn new(thread: u32, what: What, address: u64, bytes: u64, site: u32) -> Self {
         Self { thread, what, address, bytes, site, skipped: 0, held: false }
     }
+
+    /// From here on, the thread is observed in a part of a window.
+    pub fn window(thread: u32, window: u64, part: Part) -> Self {
+        Self::new(thread, What::Window(part), window, 0, 0)
+    }
+
+    /// Whether memory is read or written.
+    pub fn is_real(&self) -> bool {
+        matches!(self.what, What::Read | What::Write) && self.bytes > 0
+    }
 }
 
 /// What is known of a thread besides its accesses.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ThreadFacts {
+    /// Accesses of the whole run, in a stream that has windows only; else 0.
+    pub accesses: u64,
+    /// Of these, those that are in the stream, or that it says were left out.
+    pub observed: u64,
     /// Instructions per access; `None` where they were not counted.
     pub instructions_per_access: Option<f64>,
 }

@@ -6,6 +6,7 @@ use crate::cache::Cache;
 use crate::coherence::{Caches, Served, Source};
 use crate::core::{Clock, Pace};
 use crate::counts::{Counts, Fetched, LEVELS};
+use crate::gaps::Gaps;
 use crate::interconnect::Interconnect;
 use crate::machine::Machine;
 use crate::pages::Pages;
@@ -14,6 +15,7 @@ use crate::prepare::Step;
 use crate::repeats::Jitter;
 use crate::run::Options;
 use crate::sets::Sets;
+use crate::windows::Measured;
 use rustc_hash::FxHashMap;
 
 /// Lines in flight that are remembered; beyond, those that are there are forgotten.
@@ -62,6 +64,19 @@ pub struct System<'m> {
     /// Which sets stand for all, where not all are simulated.
     pub sets: Option<Sets>,
     jitter: Option<Jitter>,
+    /// Simulated time when what is measured began, ns.
+    began: f64,
+    gaps: Gaps,
+    /// Lines that nobody has accessed before.
+    new_lines: u64,
+}
+
+fn no_counts(machine: &Machine) -> Counts {
+    Counts {
+        transfers: vec![0; machine.hierarchy.levels.len() + 1],
+        memory: vec![0; machine.nodes.len()],
+        ..Counts::default()
+    }
 }
 
 impl<'m> System<'m> {
@@ -83,11 +98,7 @@ impl<'m> System<'m> {
         let family = machine.family;
         let thread = |(&pu, &instructions_per_access): (&usize, &f64)| {
             let shared = on_core[machine.pus[pu].core as usize].len() > 1;
-            let counts = Counts {
-                transfers: vec![0; machine.hierarchy.levels.len() + 1],
-                memory: vec![0; machine.nodes.len()],
-                ..Counts::default()
-            };
+            let counts = no_counts(machine);
             let pace = Pace::new(&family.core, family.ghz, shared);
             Running { pu, clock: Clock::default(), counts, pace, instructions_per_access }
         };
@@ -110,12 +121,88 @@ impl<'m> System<'m> {
             wanted: Vec::new(),
             sets: options.sample_sets.and_then(|divisor| Sets::new(machine, divisor)),
             jitter: None,
+            began: 0.0,
+            gaps: Gaps::new(machine.caches.len(), 0, 0),
+            new_lines: 0,
         }
     }
 
     /// The same with small random times, by the number of the interleaving.
     pub fn with_jitter(self, interleaving: u32) -> Self {
         Self { jitter: Jitter::new(interleaving), ..self }
+    }
+
+    /// The same for a run that made `accesses`, of which so many were observed, in windows.
+    pub fn with_gaps(self, accesses: u64, observed: u64) -> Self {
+        Self { gaps: Gaps::new(self.machine.caches.len(), accesses, observed), ..self }
+    }
+
+    /// A part of a stream that has windows only ends, which counted or not; returns what was
+    /// measured.
+    pub fn end_part(&mut self, counts: bool) -> Measured {
+        let measured = self.take_measured();
+        self.gaps.part(counts, measured.accesses());
+        measured
+    }
+
+    /// A window begins: caches lose what others have driven out.
+    pub fn begin_window(&mut self) {
+        let came = self.gaps.end();
+        // From the innermost ones outwards.
+        let mut order: Vec<usize> = (0..came.len()).collect();
+        order.sort_by_key(|cache| self.machine.caches[*cache].level);
+        for cache in order {
+            let spec = &self.machine.caches[cache];
+            let per_set = (came[cache] / spec.sets as f64).round() as usize;
+            self.caches.age(cache as u32, per_set.min(spec.ways as usize));
+        }
+        self.caches.take_written();
+    }
+
+    /// Notes into which caches a line has come that was found there. One that was fetched ahead has
+    /// come into the cache where it was found, too.
+    fn note_coming(&mut self, pu: usize, served: &Served) {
+        for &cache in &self.machine.pus[pu].chain {
+            let is_there =
+                served.source == Source::Cache(self.machine.caches[cache as usize].level);
+            if !is_there || served.ahead {
+                self.gaps.came(cache);
+            }
+            if is_there {
+                break;
+            }
+        }
+    }
+
+    /// What was done since this was last asked. All threads have come to the same time then.
+    pub fn take_measured(&mut self) -> Measured {
+        self.threads.iter_mut().for_each(|thread| thread.clock.wait());
+        let times = self.threads.iter().map(|thread| thread.clock.now);
+        let (began, ended) = (self.began, times.fold(self.began, f64::max));
+        let machine = self.machine;
+        let take = |thread: &mut Running| {
+            let mut counts = std::mem::replace(&mut thread.counts, no_counts(machine));
+            if counts.touched > 0 {
+                counts.time_ns = thread.clock.now - began;
+            }
+            counts.stalled_ns = std::mem::take(&mut thread.clock.stalled);
+            thread.clock.now = ended;
+            counts
+        };
+        self.began = ended;
+        let threads = self.threads.iter_mut().map(take).collect();
+        let (controllers, links) = self.network.take_done();
+        Measured {
+            threads,
+            elapsed_ns: ended - began,
+            sites: std::mem::take(&mut self.sites),
+            pages: self.pages.take_fetched(),
+            written: std::mem::replace(&mut self.written, vec![0; machine.nodes.len()]),
+            controllers,
+            links,
+            between: std::mem::take(&mut self.between),
+            new_lines: std::mem::take(&mut self.new_lines),
+        }
     }
 
     /// Accesses that hit in the innermost cache and change nothing.
@@ -163,6 +250,12 @@ impl<'m> System<'m> {
             Some(served) => served,
             None => self.caches.access(pu, step.line, writes),
         };
+        self.new_lines += u64::from(step.is_first);
+        // What another one had taken comes back to a free place.
+        let is_taken = matches!(served.source, Source::Transfer { .. });
+        if self.gaps.any() && !step.is_first && !is_taken {
+            self.note_coming(pu, &served);
+        }
         let inner = self.machine.caches[self.machine.pus[pu].chain[0] as usize].level;
         let mut ns = 0.0;
         if served.source != Source::Cache(inner) || served.ahead || served.invalidated > 0 {

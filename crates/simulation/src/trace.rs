@@ -8,7 +8,7 @@
 //! comes out; `traced.rs` has the end; files are the callers'.
 
 use crate::guesses::Guesses;
-use crate::stream::{Access, Stream, StreamError, What};
+use crate::stream::{Access, Part, Stream, StreamError, What};
 use crate::traced::TraceEnd;
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -16,8 +16,10 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Version of the format. 2: filtered streams; 3: blocks in Snappy's format.
-pub const TRACE_VERSION: u32 = 3;
+/// Version of the format. 2: filtered streams; 3: blocks in Snappy's format; 4: windows.
+pub const TRACE_VERSION: u32 = 4;
+/// The oldest version that is still read.
+const OLDEST: u32 = 3;
 const MAGIC: &[u8; 8] = b"TTTRACE\n";
 
 /// Whether a file that begins like this is meant to be a trace.
@@ -40,6 +42,7 @@ const MAX_THREADS: u32 = (1 << 16) - 1;
 /// Most bytes of the end.
 const MAX_END_BYTES: u64 = 1 << 30;
 
+const WINDOW: u8 = 3;
 const SAME_THREAD: u8 = 4;
 const SAME_SITE: u8 = 8;
 const SAME_ADDRESS: u8 = 16;
@@ -126,6 +129,11 @@ impl<W: Write + Seek> TraceWriter<W> {
             What::Read => 0,
             What::Write => 1,
             What::Forget => 2,
+            What::Window(_) => WINDOW,
+        };
+        let bytes = match what {
+            What::Window(part) => part as u64,
+            _ => bytes,
         };
         let expected = self.guesses.expected(thread);
         let expects_site = self.guesses.get(thread, expected).site == site;
@@ -155,7 +163,7 @@ impl<W: Write + Seek> TraceWriter<W> {
         if skipped > 0 {
             number(&mut self.block, skipped);
         }
-        self.guesses.note(access, guessed);
+        self.guesses.note(&Access { bytes, ..*access }, guessed);
     }
 
     fn flush(&mut self) {
@@ -247,8 +255,8 @@ impl<R: Read + Seek> TraceReader<R> {
             Ordering::Greater => {
                 return Err(StreamError::Newer { name: name.into(), found, newest: TRACE_VERSION });
             }
-            Ordering::Less => return Err(StreamError::Older { name: name.into(), found }),
-            Ordering::Equal => {}
+            _ if found < OLDEST => return Err(StreamError::Older { name: name.into(), found }),
+            _ => {}
         }
         let end = read_end(&mut from, bytes, name)?;
         from.seek(SeekFrom::Start(HEAD_BYTES)).map_err(unreadable)?;
@@ -309,7 +317,7 @@ impl<R: Read + Seek> TraceReader<R> {
             0 => What::Read,
             1 => What::Write,
             2 => What::Forget,
-            _ => return None,
+            _ => What::Window(Part::Unseen),
         };
         let thread = match tag & SAME_THREAD {
             0 => u32::try_from(take_number(bytes)?).ok()?,
@@ -337,6 +345,11 @@ impl<R: Read + Seek> TraceReader<R> {
         let (site, held) = (guess.site, tag & HELD != 0);
         let access = Access { thread, what, address, bytes: count, site, skipped, held };
         self.guesses.note(&access, guessed);
+        if let What::Window(_) = what {
+            let part = [Part::Unseen, Part::WarmUp, Part::Counted];
+            let what = What::Window(*part.get(usize::try_from(count).ok()?)?);
+            return Some(Access { what, bytes: 0, ..access });
+        }
         Some(access)
     }
 }

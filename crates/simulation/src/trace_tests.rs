@@ -99,6 +99,16 @@ impl Seek for Full {
 }
 
 #[test]
+fn windows_are_told() {
+    let mut all = accesses(100);
+    for (at, part) in [(10, Part::Unseen), (40, Part::WarmUp), (60, Part::Counted)] {
+        all.insert(at, Access { skipped: 7, ..Access::window(1, 3, part) });
+    }
+    let (found, _) = read(&written(&all, u64::MAX)).unwrap();
+    assert_eq!(found, all);
+}
+
+#[test]
 fn a_full_disk_cuts_the_trace() {
     let all = accesses(400_000);
     let whole = written(&all, u64::MAX).len();

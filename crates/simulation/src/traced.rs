@@ -59,6 +59,13 @@ pub struct TracedPages {
     pub offset: u64,
 }
 
+impl TraceEnd {
+    /// Loads and stores of all threads, whether they are in the trace or not.
+    pub fn all_accesses(&self) -> u64 {
+        self.threads.iter().map(|thread| thread.accesses).sum()
+    }
+}
+
 /// Filters of older traces have one way.
 fn one() -> u32 {
     1
@@ -73,6 +80,9 @@ pub struct TraceEnd {
     /// reached`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,
+    /// Accesses are in windows only ([`What::Window`](crate::What::Window)).
+    #[serde(default)]
+    pub windows: bool,
     /// Sets in which lines of 64 bytes are told apart whose quiet accesses are left out; 0: none
     /// are.
     #[serde(default)]

@@ -6,7 +6,8 @@
 //! of it.
 
 use crate::ahead::{AT_ONCE, fetch};
-use crate::stream::{Access, Stream, StreamError, What};
+use crate::counts::scaled;
+use crate::stream::{Access, Part, Stream, StreamError, What};
 use placement::Page;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -53,18 +54,36 @@ pub struct Usage {
     ended: FxHashMap<u64, u32>,
     /// Events from the thread that wrote a line to the one that took it.
     pub matrix: CommMatrix,
-    /// Accesses of each thread.
+    /// Accesses of each thread that are in the stream, or that it says were left out.
     pub accesses: Vec<u64>,
-    events: FxHashMap<(u32, u32), u64>,
+    events: Events,
+    /// Of a stream that has windows only: the window, and the part of it, that the first thread has
+    /// come to.
+    within: Option<(u64, Part)>,
+    /// What came before the first window.
+    whole: Option<Whole>,
+}
+
+/// Events by the threads between which they were.
+type Events = FxHashMap<(u32, u32), u64>;
+
+/// What was counted before the first window.
+#[derive(Debug)]
+struct Whole {
+    events: Events,
+    accesses: u64,
+    /// Of the pages that there were, by thread.
+    pages: Vec<SmallVec<[(u32, u64); 2]>>,
 }
 
 impl Usage {
-    /// Of a stream, in lines of `line_bytes`.
+    /// Of a stream, in lines of `line_bytes`. If it has windows only, they stand for what is
+    /// between them, the run having made `run` accesses in all.
     ///
     /// # Errors
     /// When the stream cannot be read.
-    pub fn of(stream: &mut dyn Stream, line_bytes: u64) -> Result<Self, StreamError> {
-        let (pages, known, many, ended, accesses, events) = Default::default();
+    pub fn of(stream: &mut dyn Stream, line_bytes: u64, run: u64) -> Result<Self, StreamError> {
+        let (pages, known, many, ended, accesses, events, within, whole) = Default::default();
         let mut usage = Self {
             line_shift: line_bytes.trailing_zeros().min(PAGE_SHIFT),
             pages,
@@ -75,6 +94,8 @@ impl Usage {
             matrix: CommMatrix::new(0),
             accesses,
             events,
+            within,
+            whole,
         };
         let mut batch = Vec::new();
         while stream.read(&mut batch)? {
@@ -84,6 +105,7 @@ impl Usage {
             }
             batch.clear();
         }
+        usage.scale(run);
         usage.matrix = CommMatrix::new(usage.accesses.len());
         let mut events: Vec<_> = usage.events.drain().collect();
         events.sort_unstable();
@@ -117,6 +139,10 @@ impl Usage {
 
     fn access(&mut self, access: &Access) {
         let t = access.thread;
+        if let What::Window(part) = access.what {
+            self.count(t, access.skipped);
+            return self.enter(access.address, part);
+        }
         if access.skipped > 0 {
             self.count(t, access.skipped);
         }
@@ -133,7 +159,7 @@ impl Usage {
             let number = line << self.line_shift >> PAGE_SHIFT;
             if page.0 != number {
                 page = (number, self.page(t, number));
-                self.count_in_page(t, page.1);
+                self.pages[page.1 as usize].count(t, 1);
             }
             self.line(t, page.1, line, access.what == What::Write);
         }
@@ -142,6 +168,9 @@ impl Usage {
     /// Fetches what is kept of the accesses' memory. Pages that are new stay so.
     fn fetch(&self, accesses: &[Access]) {
         let known = |access: &Access| {
+            if !access.is_real() {
+                return None;
+            }
             let number = access.address >> PAGE_SHIFT;
             let recent = &self.recent[number as usize % RECENT];
             if recent.0 == number { Some(recent.1) } else { self.known.get(&number).copied() }
@@ -154,6 +183,47 @@ impl Usage {
         for (page, access) in pages.iter().zip(accesses) {
             let line = (access.address & ((1 << PAGE_SHIFT) - 1)) >> self.line_shift;
             page.iter().for_each(|page| fetch(&page.lines[line as usize]));
+        }
+    }
+
+    /// A thread is the first one in a part of a window. What is known of lines stays, as in caches:
+    /// the warm-up brings it up to date.
+    fn enter(&mut self, window: u64, part: Part) {
+        let is_known = match part {
+            Part::Unseen => self.within.is_some(),
+            _ => self.within.is_some_and(|within| within >= (window, part)),
+        };
+        if is_known {
+            return;
+        }
+        if self.within.is_none() {
+            self.whole = Some(Whole {
+                events: std::mem::take(&mut self.events),
+                accesses: self.accesses.iter().sum(),
+                pages: self
+                    .pages
+                    .iter_mut()
+                    .map(|page| std::mem::take(&mut page.accesses))
+                    .collect(),
+            });
+        }
+        self.within = Some((window, part));
+    }
+
+    /// Lets windows stand for what is between them.
+    fn scale(&mut self, run: u64) {
+        let Some(whole) = self.whole.take() else { return };
+        let seen = self.accesses.iter().sum::<u64>() - whole.accesses;
+        let factor = run.saturating_sub(whole.accesses).max(seen) as f64 / seen.max(1) as f64;
+        self.events.values_mut().for_each(|count| *count = scaled(*count, factor));
+        for (pair, count) in whole.events {
+            *self.events.entry(pair).or_default() += count;
+        }
+        for page in &mut self.pages {
+            page.accesses.iter_mut().for_each(|(_, count)| *count = scaled(*count, factor));
+        }
+        for (page, accesses) in self.pages.iter_mut().zip(whole.pages) {
+            accesses.into_iter().for_each(|(thread, count)| page.count(thread, count));
         }
     }
 
@@ -209,7 +279,10 @@ impl Usage {
         let line = &mut lines[number as usize % lines.len()];
         let (reader, many) = (t as u16, &mut self.many);
         let foreign = line.writer != reader && line.writer != NOBODY;
-        if foreign && (writes || line.is_new_to(reader, || many.entry(number).or_default())) {
+        let counts = self.within.is_none_or(|within| within.1 == Part::Counted);
+        let is_event =
+            foreign && (writes || line.is_new_to(reader, || many.entry(number).or_default()));
+        if is_event && counts {
             *self.events.entry((u32::from(line.writer), t)).or_default() += 1;
         }
         if writes {
@@ -235,12 +308,13 @@ impl Usage {
         }
         recent.1
     }
+}
 
-    fn count_in_page(&mut self, t: u32, page: u32) {
-        let accesses = &mut self.pages[page as usize].accesses;
-        match accesses.iter_mut().find(|(thread, _)| *thread == t) {
-            Some((_, count)) => *count += 1,
-            None => accesses.push((t, 1)),
+impl PageUsage {
+    fn count(&mut self, t: u32, more: u64) {
+        match self.accesses.iter_mut().find(|(thread, _)| *thread == t) {
+            Some((_, count)) => *count += more,
+            None => self.accesses.push((t, more)),
         }
     }
 }
@@ -290,7 +364,7 @@ mod tests {
             Access { bytes: 0x1800, ..access(0, What::Forget, 0x0800) },
             access(0, What::Write, 0x1000),
         ];
-        let usage = Usage::of(&mut list.into_iter(), 64).unwrap();
+        let usage = Usage::of(&mut list.into_iter(), 64, 0).unwrap();
         assert_eq!(usage.matrix.to_dense(), [0, 1, 1, 0, 0, 0, 1, 0, 0]);
         let pages = usage.pages();
         assert_eq!((pages[0].number, pages[0].first_touch), (1, 0));

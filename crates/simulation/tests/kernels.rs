@@ -1,8 +1,8 @@
 //! Kernels whose counts follow from a formula.
 
 use simulation::{
-    Access, Counts, Job, Machine, Options, Outcome, Pages, Rule, Stream, ThreadFacts, What,
-    simulate,
+    Access, Counts, Job, Machine, Options, Outcome, Pages, Rule, Sampled, Stream, ThreadFacts,
+    What, simulate,
 };
 use topology::Topology;
 
@@ -141,7 +141,8 @@ fn false_sharing_moves_the_line_and_padding_stops_it() {
         (0..n).map(|k| access((k % 2) as u32, What::Write, k % 2 * apart)).collect()
     };
     // With so much work between two writes that none waits in a buffer for the next.
-    let facts = vec![ThreadFacts { instructions_per_access: Some(1000.0) }; 2];
+    let facts =
+        vec![ThreadFacts { instructions_per_access: Some(1000.0), ..ThreadFacts::default() }; 2];
     let machine = machine();
     let run = |accesses: Vec<Access>| {
         let job = Job { machine: &machine, pus: vec![0, 2], pages: Pages::by(Rule::FirstTouch) };
@@ -351,8 +352,11 @@ fn a_part_of_the_sets_stands_for_all() {
     let (all, part) = (run(None), run(Some(16)));
     assert!(all.margins.is_none());
     let margins = part.margins.clone().expect("a part only");
-    assert_eq!((margins.classes, margins.of), (4, 64));
-    assert!(margins.estimated > 0.5, "{margins:?}");
+    let Sampled::Sets { classes, of, estimated } = margins.sampled else {
+        panic!("{margins:?}");
+    };
+    assert_eq!((classes, of), (4, 64));
+    assert!(estimated > 0.5, "{margins:?}");
     for (all, part) in shares(&all.total).into_iter().zip(shares(&part.total)) {
         assert!((all - part).abs() < 0.01, "{all} {part}");
     }
@@ -378,7 +382,11 @@ fn a_lock_in_a_set_that_is_not_simulated_moves_all_the_same() {
         let turns = (0..1000).map(|k| access((k % 2) as u32, What::Write, line * LINE));
         let job = Job { machine: &machine, pus: vec![0, 2], pages: Pages::by(Rule::FirstTouch) };
         let options = Options { sample_sets: Some(16), ..PLAIN };
-        let facts = vec![ThreadFacts { instructions_per_access: Some(1000.0) }; 2];
+        let facts =
+            vec![
+                ThreadFacts { instructions_per_access: Some(1000.0), ..ThreadFacts::default() };
+                2
+            ];
         let found = simulate(&mut turns.into_iter(), &facts, &[job], options, 1).unwrap().remove(0);
         assert_eq!(found.total.transferred() + found.total.from_memory(), 1000, "{line}");
     }

@@ -107,7 +107,7 @@ fn times(prefetch: bool) -> [Outcome; 4] {
     let machine = machine();
     assert_eq!((machine.pus.len(), machine.nodes.len()), (8, 4));
     let stream = sp();
-    let usage = Usage::of(&mut stream.iter().copied(), 64).unwrap();
+    let usage = Usage::of(&mut stream.iter().copied(), 64, 0).unwrap();
     // Neighbours share an L2; or the halves of each pair are as far apart as they can be.
     let local: Vec<usize> = (0..8).collect();
     let remote = vec![0, 4, 2, 6, 5, 1, 7, 3];
@@ -128,7 +128,8 @@ fn times(prefetch: bool) -> [Outcome; 4] {
     .into_iter()
     .map(|(pus, kind)| Job { machine: &machine, pus: pus.clone(), pages: pages(pus, kind) })
     .collect();
-    let facts = vec![ThreadFacts { instructions_per_access: Some(3.0) }; 8];
+    let facts =
+        vec![ThreadFacts { instructions_per_access: Some(3.0), ..ThreadFacts::default() }; 8];
     let options = Options { prefetch, ..Options::default() };
     let outcomes = simulate(&mut stream.iter().copied(), &facts, &jobs, options, 2).unwrap();
     outcomes.try_into().expect("four")

@@ -29,9 +29,24 @@ pub mod what {
     /// Of a filtered trace: the thread has made as many accesses more as the record's bytes say,
     /// which are not in the trace.
     pub const SKIP: u32 = 4;
+    /// Of a filtered trace of a recording with windows: from here on the thread is observed, or is
+    /// no longer. The record's bytes say how ([`seen`](super::seen)), its address in which window;
+    /// before it, the thread has made as many accesses more as its address says above
+    /// [`SKIPPED_SHIFT`](super::SKIPPED_SHIFT), which are not in the trace.
+    pub const WINDOW: u32 = 5;
     /// Of a filtered trace, beside one of the others: from now on, the thread's accesses to the
     /// line need not be in the trace.
     pub const HELD: u32 = 8;
+}
+
+/// How a thread is observed: the bytes of a record [`what::WINDOW`].
+pub mod seen {
+    /// Its accesses are not in the trace.
+    pub const NOT: u32 = 0;
+    /// They are, but do not count yet.
+    pub const WARM_UP: u32 = 1;
+    /// They are, and count.
+    pub const COUNTED: u32 = 2;
 }
 
 /// Sets of the filter of a filtered trace, in lines: as many as most innermost caches have, or part

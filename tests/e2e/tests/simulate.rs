@@ -283,6 +283,35 @@ fn stencil() -> Vec<String> {
 }
 
 #[test]
+fn windows_of_a_run_stand_for_all_of_it() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let sweeps = |sweeps: &str, how: &[&str]| -> Value {
+        let mut command = stencil();
+        command[2] = sweeps.into();
+        let out = scratch.join(sweeps);
+        let run = threadtalk.verb("simulate").args(["--on", MACHINE, "--policy", "locality"]);
+        let run = run.args(how).args(["--json", "-o"]).arg(&out).arg("--").args(command);
+        run.run().expect_code(0);
+        serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap()
+    };
+    let (few, many) = (sweeps("20", &[]), sweeps("6000", &["--duty", "40%"]));
+    let [few, many] = [&few, &many].map(|json| &json["scenarios"][0]);
+    assert!(few["margins"].is_null());
+    assert!(many["margins"]["windows"].as_u64().unwrap() >= 2, "{}", many["margins"]);
+    let number = |of: &Value| of.as_f64().unwrap();
+    // A sweep is a sweep.
+    let times = number(&many["total"]["accesses"]) / number(&few["total"]["accesses"]);
+    assert!((250.0..320.0).contains(&times), "{times}");
+    let share = |of: &Value, level: &str| {
+        number(&of["total"]["hits"][level]) / number(&of["total"]["lines"])
+    };
+    for level in ["L1", "L2", "L3"] {
+        let (few, many) = (share(few, level), share(many, level));
+        assert!((few - many).abs() < 0.01, "{level}: {few} {many}");
+    }
+}
+
+#[test]
 fn the_data_of_a_plan_is_simulated() {
     let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
     let [counted, traced] = ["counted.tt", "traced.tt"].map(|name| scratch.join(name));

@@ -36,6 +36,7 @@ SHARED u64 tt_hands;         // address of a u16 for each line
 struct trace_filter {
     u64 accounted; // accesses that are in the trace, or of which it says how many they were
     u64 turn;      // number of its last record
+    u64 seen;      // window, and how the thread is observed in it, as the trace last said
     u64 pages[PAGE_SETS][TRACE_MAX_WAYS];   // last pages in each set of pages, plus 1, newest first
     u64 of_page[PAGE_SETS][TRACE_MAX_WAYS]; // sets that may hold lines of these, as bits
     u64 lines[TRACE_SETS][TRACE_MAX_WAYS];  // last lines in each set, plus 1, newest first
@@ -96,20 +97,50 @@ static int note_hands(const struct thread *t, u64 address, int writes) {
     return hands < HANDS;
 }
 
-// The access is in the trace, with how many were quiet since the one before.
-static void trace_filtered(struct thread *t, u64 start, u64 bytes, int writes, u32 site, int held) {
-    struct trace_filter *f = filter_of(t);
+// What the thread has counted.
+static inline u64 counted_by(const struct thread *t) {
     const u64 *loads = (const u64 *)(t->page + PAGE_LOADS), *stores = (const u64 *)(t->page + PAGE_STORES);
-    u64 counted = *loads + *stores, skipped = 0;
-    if ((int64_t)(counted - f->accounted) > 1)
-        skipped = counted - f->accounted - 1;
-    f->accounted += skipped + 1;
+    return *loads + *stores;
+}
+
+// How many accesses of the thread are not in the trace, `now` being the number of those that have
+// just come; so many that a record has no room for them are traced here.
+static u64 skip_filtered(struct thread *t, u64 now) {
+    struct trace_filter *f = filter_of(t);
+    u64 counted = counted_by(t), skipped = 0;
+    if ((int64_t)(counted - f->accounted) > (int64_t)now)
+        skipped = counted - f->accounted - now;
+    f->accounted += skipped + now;
     if (skipped >> (64 - TRACE_SKIPPED_SHIFT)) {
         trace(t->id, TRACE_SKIP, 0, skipped, 0);
         skipped = 0;
     }
+    return skipped;
+}
+
+// The access is in the trace, with how many were quiet since the one before.
+static void trace_filtered(struct thread *t, u64 start, u64 bytes, int writes, u32 site, int held) {
+    struct trace_filter *f = filter_of(t);
+    u64 skipped = skip_filtered(t, 1);
     u32 what = (writes ? TRACE_WRITE : TRACE_READ) | (held ? TRACE_HELD : 0);
     f->turn = trace(t->id, what, start | skipped << TRACE_SKIPPED_SHIFT, bytes, site);
+}
+
+// How the thread is observed may have changed, or which window it is: the trace says so. What it
+// does between windows is not in the trace, nor how much that is.
+void tt_trace_window(struct thread *t, int was_observed) {
+    u64 window = WINDOW_OF(t->phase), how = !t->observes ? SEEN_NOT : t->counts ? SEEN_COUNTED : SEEN_WARM_UP;
+    if (!tt_trace_ways || window < FIRST_WINDOW)
+        return;
+    struct trace_filter *f = filter_of(t);
+    u64 last = f->seen ? f->seen : (u64)FIRST_WINDOW << 2 | SEEN_COUNTED, seen = window << 2 | how;
+    if (seen == last)
+        return;
+    f->seen = seen;
+    if (!was_observed)
+        f->accounted = counted_by(t);
+    u64 skipped = skip_filtered(t, 0);
+    trace(t->id, TRACE_WINDOW, window | skipped << TRACE_SKIPPED_SHIFT, how, 0);
 }
 
 // The thread asks for the line again.

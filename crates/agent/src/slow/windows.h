@@ -26,6 +26,7 @@ SHARED u32 tt_was_light; // whether code may have run without checks since track
 
 int tt_enter_phase(struct thread *t, u32 phase);
 void tt_stop_waiting(struct thread *t);
+void tt_trace_window(struct thread *t, int was_observed);
 
 // Whether the calling thread's accesses are observed now.
 static inline int observes(struct thread *t) {
@@ -156,6 +157,7 @@ static int use_map(struct thread *t, u64 map) {
 // change its map goes on to observe, and counts in windows only, but for late events of tracked
 // blocks, which count between them.
 COLD int tt_enter_phase(struct thread *t, u32 phase) {
+    int was_observed = (int)t->observes;
     tt_stop_waiting(t);
     if (PHASE_OF(phase) == PHASE_LIGHT)
         __atomic_store_n(&tt_was_light, 1, __ATOMIC_RELAXED);
@@ -175,6 +177,7 @@ COLD int tt_enter_phase(struct thread *t, u32 phase) {
     }
     begin_number(WINDOW_OF(phase));
     t->phase = phase;
+    tt_trace_window(t, was_observed);
     t->visits = t->visited = 0;
     return (int)t->observes;
 }

@@ -94,10 +94,12 @@ pub struct Args {
     /// Count who accesses which page of memory, how often, and who did so first
     #[arg(long, conflicts_with_all = ["undirected", "sample"], help_heading = EXACT, hide_short_help = true)]
     pages: bool,
-    /// Keep the memory accesses in the profile, for 'threadtalk simulate': slow
+    /// Keep the memory accesses in the profile, for 'threadtalk simulate': slow, unless --budget
+    /// says otherwise
     ///
-    /// Each child process has its own in its own profile.
-    #[arg(long, conflicts_with_all = ["matrix", "undirected", "reference", "duty", "budget", "sample"], help_heading = EXACT, hide_short_help = true)]
+    /// With --budget, those in windows are kept, which stand for the whole run. Each child process
+    /// has its own in its own profile.
+    #[arg(long, conflicts_with_all = ["matrix", "undirected", "reference", "sample"], help_heading = EXACT, hide_short_help = true)]
     trace: bool,
     /// Most bytes that the accesses of all processes may take, like 4GiB; what comes after them is
     /// not kept
@@ -140,7 +142,8 @@ const EXACT_ONLY: [&str; 7] =
 impl Args {
     /// When accesses are observed; `None`: always.
     fn windows(&self) -> Option<Dial> {
-        if self.exact || self.undirected || self.reference || self.trace {
+        let is_bounded = self.budget.is_some() || self.duty.is_some();
+        if self.exact || self.undirected || self.reference || self.trace && !is_bounded {
             return None;
         }
         Some(self.duty.map_or_else(|| Budget::dial(self.budget), Dial::Duty))

@@ -15,6 +15,7 @@ mod verify;
 
 pub use verify::verify;
 
+use super::record::dial::{Budget, budget, duty};
 use super::topo;
 use crate::choice::one_of;
 use crate::output::{self, OUTPUT, Output};
@@ -25,10 +26,11 @@ use anyhow::{Context, bail, ensure};
 use clap::ArgGroup;
 use placement::{DataPolicy, PolicyKind};
 use recorder::trace::FILTER_WAYS;
-use simulation::{Job, Machine, Options, Outcome, Usage, simulate};
+use simulation::{Job, Machine, Options, Outcome, Sampled, Usage, simulate};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use topology::Topology;
+use windows::Dial;
 
 /// Simulate placements of threads and pages on machines that need not be there
 ///
@@ -68,6 +70,17 @@ pub struct Args {
     /// [default: first-touch]
     #[arg(long, value_name = "POLICY", value_parser = one_of::<DataPolicy>())]
     data: Vec<DataPolicy>,
+    /// Simulate random windows of time, which stand for the whole run, so that observing accesses
+    /// takes at most that much longer: 20x, or 50%
+    ///
+    /// Everything is simulated while that is within the budget, as in short runs. Counts and times
+    /// are estimates with intervals then. Which thread touched a page first is known only of what
+    /// windows saw.
+    #[arg(long, value_name = "BUDGET", value_parser = budget, conflicts_with_all = ["trace", "sample_sets"])]
+    budget: Option<Budget>,
+    /// Simulate random windows for this share of the time, like 5%, whatever that costs
+    #[arg(long, value_name = "SHARE", value_parser = duty, conflicts_with_all = ["trace", "sample_sets", "budget"], hide_short_help = true)]
+    duty: Option<f64>,
     /// Simulate only a part of the caches' sets, which stands for all, like 1/16
     #[arg(long, value_name = "PART", value_parser = one_in, hide_short_help = true)]
     sample_sets: Option<u64>,
@@ -101,6 +114,14 @@ pub struct Args {
     /// Replace the file if it exists
     #[arg(long, requires = "file", help_heading = OUTPUT)]
     force: bool,
+}
+
+impl Args {
+    /// When accesses are observed; `None`: always.
+    fn windows(&self) -> Option<Dial> {
+        let duty = self.duty.map(Dial::Duty);
+        duty.or_else(|| self.budget.map(|budget| Budget::dial(Some(budget))))
+    }
 }
 
 const EXAMPLES: &str = "\
@@ -153,10 +174,13 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     };
     let (mut source, code) = match &args.trace {
         Some(path) => (source::Source::open(path)?, 0),
-        None => match source::record(&args.command, args.max_trace, filter_ways(&machines))? {
-            Ok(recorded) => recorded,
-            Err(code) => return Ok(code),
-        },
+        None => {
+            let (ways, windows) = (filter_ways(&machines), args.windows());
+            match source::record(&args.command, args.max_trace, ways, windows)? {
+                Ok(recorded) => recorded,
+                Err(code) => return Ok(code),
+            }
+        }
     };
     let options = Options {
         prefetch: !args.no_prefetch,
@@ -201,9 +225,14 @@ fn results(
 ) -> anyhow::Result<Results> {
     let waiting = Waiting::new("simulating".into());
     let line_bytes = machines.iter().map(|on| on.machine.line_bytes).min().unwrap_or(64);
-    let usage = Usage::of(source.stream()?, line_bytes)?;
-    ensure!(usage.threads() > 0, "there is no access to simulate; the trace is empty");
     let end = source.end().clone();
+    ensure!(
+        !(end.windows && options.sample_sets.is_some()),
+        "this trace has windows of the run only, of which no part of the sets can be simulated; \
+         leave out --sample-sets"
+    );
+    let usage = Usage::of(source.stream()?, line_bytes, end.all_accesses())?;
+    ensure!(usage.threads() > 0, "there is no access to simulate; the trace is empty");
     let (mut placed, mut said) = (Vec::new(), Vec::new());
     for (index, on) in machines.iter().enumerate() {
         placed.extend(plans::place(wanted, index, on, &usage, &end, &mut said)?);
@@ -222,6 +251,15 @@ fn results(
     let outcomes = simulate(source.stream()?, &facts, &jobs, options, processors)?;
     drop(jobs);
     drop(waiting);
+    let without = |outcome: &Outcome| {
+        let sampled = outcome.margins.as_ref().map(|margins| margins.sampled);
+        matches!(sampled, Some(Sampled::Windows { count: 0, .. }))
+    };
+    ensure!(
+        !outcomes.iter().any(without),
+        "no window lies in this run, which is too short for its budget; give a larger --budget, or \
+         none to observe everything"
+    );
     let scenario = |(placed, outcome): (plans::Placed, Outcome)| Scenario {
         machine: placed.machine,
         threads: placed.threads,
@@ -244,11 +282,25 @@ fn results(
 /// What a reader should know where only a part of the sets was simulated.
 fn sampled(scenarios: &[Scenario]) -> Option<String> {
     let margins = scenarios.iter().find_map(|s| s.outcome.margins.as_ref())?;
-    Some(format!(
-        "{} in {} sets of the caches were simulated and stand for all; '±' is half an interval at \
-         95 %.",
-        margins.classes, margins.of
-    ))
+    Some(match margins.sampled {
+        Sampled::Sets { classes, of, .. } => format!(
+            "{classes} in {of} sets of the caches were simulated and stand for all; '±' is half \
+             an interval at 95 %."
+        ),
+        Sampled::Windows { count, part } => {
+            let how = if count < 2 {
+                "that is not enough to tell how sure the figures are"
+            } else {
+                "'±' is half an interval at 95 %"
+            };
+            format!(
+                "{count} windows with {} of the accesses were simulated and stand for all: {how}. \
+                 Pages that were first touched between them count as touched first by the thread \
+                 that was seen first.",
+                types::numbers::percent(part)
+            )
+        }
+    })
 }
 
 /// What a reader should know where each plan was simulated several times.

@@ -18,7 +18,8 @@ impl Machine {
         // SAFETY: just mapped.
         unsafe { std::ptr::write_bytes(low as *mut u8, leave.into(), 2) };
         let count = self.tables.count / 2;
-        let light = self.options.without_checks(low as i32 + 1);
+        let Options { loops, tallies, .. } = self.options;
+        let light = Options { loops, tallies, ..self.options.without_checks(low as i32 + 1, 0) };
         let options = Options { poll: low as i32, ..self.options };
         let light = Engine::new(light, stubs, Tables { first: count, count, ..self.tables });
         (Engine::new(options, stubs, Tables { count, ..self.tables }), Some(light))

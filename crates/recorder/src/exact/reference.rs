@@ -21,7 +21,7 @@ use types::ThreadId;
 use wire::session::{Header, MAX_SEGMENTS, SEGMENT_BYTES, TRACE_OFFSET};
 use wire::shared::{self, Shared};
 use wire::trace::{
-    Access, PAGE_SHIFT, RECORDS, SHARED_BYTES_BITS, SKIPPED_SHIFT, THREAD_BITS, what,
+    Access, PAGE_SHIFT, RECORDS, SHARED_BYTES_BITS, SKIPPED_SHIFT, THREAD_BITS, seen, what,
 };
 
 /// What one process has done.
@@ -67,6 +67,19 @@ pub struct Filtered {
     pub skipped: u64,
     /// From now on, the thread's accesses to the line need not be in the trace.
     pub held: bool,
+    /// It is no access: from here on, the thread is observed in another way. The window, and how.
+    pub window: Option<(u64, Seen)>,
+}
+
+/// How a thread is observed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Seen {
+    /// Its accesses are not in the trace.
+    Not,
+    /// They are, but do not count yet.
+    WarmUp,
+    /// They are, and count.
+    Counted,
 }
 
 /// What accesses are given to, besides being replayed, with the number of their process; those of a
@@ -319,8 +332,17 @@ impl<'a> Ring<'a> {
             is &= !what::HELD;
             filtered.skipped = address >> SKIPPED_SHIFT;
             address &= (1 << SKIPPED_SHIFT) - 1;
-            if matches!(is, what::READ | what::WRITE) && !skipped.is_empty() {
+            if matches!(is, what::READ | what::WRITE | what::WINDOW) && !skipped.is_empty() {
                 filtered.skipped += skipped.remove(&thread).unwrap_or(0);
+            }
+            if is == what::WINDOW {
+                let how = match bytes as u32 {
+                    seen::COUNTED => Seen::Counted,
+                    seen::WARM_UP => Seen::WarmUp,
+                    _ => Seen::Not,
+                };
+                filtered.window = Some((address, how));
+                (is, bytes) = (what::READ, 0);
             }
         }
         if self.shared.is_some() {

@@ -154,6 +154,8 @@ pub struct Switching<'a> {
     first: Mapping<'a, Header>,
     scheduler: Scheduler,
     /// Length of each phase, if all have the same, ns.
+    /// Whether accesses are traced.
+    traces: bool,
     fixed_ns: Option<u64>,
     chooser: Chooser,
     cpus: u64,
@@ -202,8 +204,12 @@ impl<'a> Switching<'a> {
         memory: &'a SharedMemory,
         first: Mapping<'a, Header>,
         dial: Dial,
+        traces: bool,
     ) -> Result<Self, windows::Trouble> {
-        let scheduler = Scheduler::new(dial, Assumed::default(), SEED)?;
+        let assumed = if traces { Assumed::traced() } else { Assumed::default() };
+        let scheduler = Scheduler::new(dial, assumed, SEED)?;
+        // What comes late is of no use to a trace.
+        let scheduler = if traces { scheduler.without_tracking() } else { scheduler };
         let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
         let part = Part { period: 0, phase: first_phase(dial), checked: true };
         Ok(Self {
@@ -211,6 +217,7 @@ impl<'a> Switching<'a> {
             first,
             scheduler,
             fixed_ns: None,
+            traces,
             chooser: Chooser::default(),
             cpus,
             window: FIRST_WINDOW,
@@ -334,7 +341,7 @@ impl<'a> Switching<'a> {
             self.judge(done.active);
         }
         let spent = self.spent;
-        let (lengths, long_gaps) = (self.chooser.lengths(), self.chooser.tracks_long());
+        let (lengths, long_gaps) = (self.lengths(), self.chooser.tracks_long());
         let seen = Observation { now: now_ns, spent, lengths, long_gaps };
         self.budget = self.scheduler.budget(&seen);
         self.needs_native = self.scheduler.needs_native(&seen);
@@ -364,6 +371,11 @@ impl<'a> Switching<'a> {
         }
         self.switched.warm_up_ns = lengths.warm_up;
         self.switched.parts.push(part);
+    }
+
+    /// Of the next window.
+    fn lengths(&self) -> Lengths {
+        if self.traces { Lengths::TRACED } else { self.chooser.lengths() }
     }
 
     /// How long both halves of a stretch are in which the program does as much as in a window, ns.
@@ -575,7 +587,7 @@ impl<'a> Switching<'a> {
         self.settle(now_ns, done);
         self.switched.alone = self.alone();
         let spent = self.spent;
-        let (lengths, long_gaps) = (self.chooser.lengths(), self.chooser.tracks_long());
+        let (lengths, long_gaps) = (self.lengths(), self.chooser.tracks_long());
         let seen = Observation { now: now_ns, spent, lengths, long_gaps };
         self.switched.exceeded = self.scheduler.exceeded(&seen);
         self.switched.slowed = self.solos.slowed();

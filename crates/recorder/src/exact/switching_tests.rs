@@ -13,7 +13,7 @@ fn memory() -> SharedMemory {
 }
 
 fn switching(memory: &SharedMemory, dial: Dial) -> Switching<'_> {
-    Switching::new(memory, memory.map(0, 1).unwrap(), dial).unwrap()
+    Switching::new(memory, memory.map(0, 1).unwrap(), dial, false).unwrap()
 }
 
 /// One thread that executes an instruction each nanosecond. In counting parts it causes an event

@@ -5,12 +5,12 @@
 //! `trace_names.rs` names the code that they come from.
 
 use crate::record::Recording;
-use crate::reference::{Filtered, Following, Tee};
+use crate::reference::{Filtered, Following, Seen, Tee};
 use crate::trace_names;
 use placement::DataUse;
 use profile::Profile;
 use reference::What;
-use simulation::{Access, Room, TraceEnd, TraceWriter, TracedThread};
+use simulation::{Access, Part, Room, TraceEnd, TraceWriter, TracedThread};
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::sync::Arc;
@@ -60,6 +60,8 @@ pub struct Trace {
     accounted: Vec<u64>,
     /// Whether accesses come from each code site.
     sites: Vec<bool>,
+    /// Whether there are times in which accesses were not observed.
+    has_windows: bool,
     filter_ways: u32,
     /// When the last access was made.
     last: u64,
@@ -183,9 +185,9 @@ impl Writing<'_> {
         let file = BufWriter::with_capacity(buffer, (self.begin)(process)?);
         let writer = TraceWriter::sharing(file, self.room.clone())?;
         let writer = if self.compresses { writer } else { writer.without_compression() };
-        let (accounted, sites) = Default::default();
+        let (accounted, sites, has_windows) = Default::default();
         let filter_ways = self.filter_ways;
-        Ok(Trace { writer, accounted, sites, filter_ways, last: 0 })
+        Ok(Trace { writer, accounted, sites, has_windows, filter_ways, last: 0 })
     }
 }
 
@@ -196,6 +198,9 @@ impl Trace {
     }
 
     fn access(&mut self, access: &reference::Access, filtered: Filtered) {
+        if let Some(window) = filtered.window {
+            return self.window(access.thread.0, window, filtered.skipped);
+        }
         let given = |what, address| Access {
             thread: access.thread.0,
             what,
@@ -206,11 +211,7 @@ impl Trace {
             held: filtered.held,
         };
         if matches!(access.what, What::Read | What::Write) {
-            let thread = access.thread.0 as usize;
-            if self.accounted.len() <= thread {
-                self.accounted.resize(thread + 1, 0);
-            }
-            self.accounted[thread] += 1 + filtered.skipped;
+            self.account(access.thread.0, 1 + filtered.skipped);
             let site = access.site as usize;
             if self.sites.len() <= site {
                 self.sites.resize(site + 1, false);
@@ -229,6 +230,26 @@ impl Trace {
         }
     }
 
+    /// A thread is observed in another way from here on, after accesses that are not in the trace.
+    fn window(&mut self, thread: u32, (window, how): (u64, Seen), skipped: u64) {
+        self.has_windows = true;
+        self.account(thread, skipped);
+        let part = match how {
+            Seen::Not => Part::Unseen,
+            Seen::WarmUp => Part::WarmUp,
+            Seen::Counted => Part::Counted,
+        };
+        self.writer.access(&Access { skipped, ..Access::window(thread, window, part) });
+    }
+
+    fn account(&mut self, thread: u32, accesses: u64) {
+        let thread = thread as usize;
+        if self.accounted.len() <= thread {
+            self.accounted.resize(thread + 1, 0);
+        }
+        self.accounted[thread] += accesses;
+    }
+
     /// Completes the trace of a process with what is known of the recording, the process's profile,
     /// and what lies on pages.
     ///
@@ -242,7 +263,9 @@ impl Trace {
     ) -> io::Result<(File, TraceEnd)> {
         let sites = trace_names::sites(&recording.processes, process, &self.sites)
             .map_err(io::Error::other)?;
-        for (thread, row) in profile.threads.iter().enumerate() {
+        // With windows, what is not in the trace was mostly not observed.
+        let rows = profile.threads.iter().enumerate().filter(|_| !self.has_windows);
+        for (thread, row) in rows {
             let known = self.accounted.get(thread).copied().unwrap_or(0);
             let skipped = (row.loads + row.stores).saturating_sub(known);
             if skipped > 0 {
@@ -251,6 +274,7 @@ impl Trace {
             }
         }
         let (file, end) = self.writer.finish(|end| {
+            end.windows = self.has_windows;
             end.filter_sets = wire::trace::SETS;
             end.filter_ways = self.filter_ways;
             end.command = profile.meta.command.clone();

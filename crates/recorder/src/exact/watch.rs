@@ -65,7 +65,8 @@ pub fn watch(
     let switching = match options.windows {
         Some(dial) => {
             super::prompt::be_prompt();
-            let mut switching = Switching::new(session.memory(), session.header_of(0)?, dial)?;
+            let first = session.header_of(0)?;
+            let mut switching = Switching::new(session.memory(), first, dial, options.traces())?;
             switching.every_us(options.switch_us);
             Some(switching)
         }

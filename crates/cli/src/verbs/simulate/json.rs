@@ -2,7 +2,7 @@
 
 use super::{OnMachine, Results, Scenario, helped};
 use serde_json::{Map, Value, json};
-use simulation::{Counts, Fetched, Interval, Load, Margins};
+use simulation::{Counts, Fetched, Interval, Load, Margins, Sampled};
 
 /// Version of the format; a changed meaning raises it.
 const SIMULATION_VERSION: u32 = 1;
@@ -19,6 +19,7 @@ pub fn json(results: &Results) -> Value {
         "version": SIMULATION_VERSION,
         "command": results.end.command,
         "accesses": results.accesses,
+        "accesses_of_run": results.end.windows.then(|| results.end.all_accesses()),
         "cut": results.end.cut,
         "notes": results.notes,
         "machines": machines,
@@ -170,10 +171,22 @@ fn margins(of: &Margins, on: &OnMachine) -> Value {
     let levels = 1..=on.machine.cache_levels();
     let hits: Map<String, Value> =
         levels.map(|level| (format!("L{level}"), json!(of.hits[usize::from(level)]))).collect();
-    json!({
-        "sets": of.classes, "of_sets": of.of, "estimated": of.estimated, "hits": hits,
-        "transfers": of.transfers, "local": of.local, "remote": of.remote, "time_ns": of.time_ns,
-    })
+    let mut value = json!({
+        "hits": hits, "transfers": of.transfers, "local": of.local, "remote": of.remote,
+        "time_ns": of.time_ns,
+    });
+    match of.sampled {
+        Sampled::Sets { classes, of, estimated } => {
+            value["sets"] = json!(classes);
+            value["of_sets"] = json!(of);
+            value["estimated"] = json!(estimated);
+        }
+        Sampled::Windows { count, part } => {
+            value["windows"] = json!(count);
+            value["observed"] = json!(part);
+        }
+    }
+    value
 }
 
 fn load(of: &Load) -> Value {

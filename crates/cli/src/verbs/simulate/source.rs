@@ -15,6 +15,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, IntoInnerError};
 use std::path::{Path, PathBuf};
+use windows::Dial;
 
 /// A part of the accesses that need not be missed.
 const LITTLE: f64 = 0.005;
@@ -115,12 +116,13 @@ fn of_child(child: &Path, first: &Path) -> String {
 }
 
 /// Runs a program and keeps the accesses of the process that makes most, it or a child of its, in a
-/// file without a name, but for those that hit in a filter of `filter_ways` ways. The result is an
-/// exit code if the program could not be run.
+/// file without a name, but for those that hit in a filter of `filter_ways` ways: all of them, or
+/// those in `windows`. The result is an exit code if the program could not be run.
 pub fn record(
     command: &[OsString],
     max_bytes: u64,
     filter_ways: u32,
+    windows: Option<Dial>,
 ) -> anyhow::Result<Result<(Source, i32), i32>> {
     let target = match Target::resolve(command) {
         Ok(target) => target,
@@ -132,6 +134,7 @@ pub fn record(
         counted: Counted::Matrix,
         trace_ways: filter_ways,
         name_pages: true,
+        windows,
         ..SessionOptions::default()
     };
     let wishes = Wishes { following: traces.following(), ..Wishes::default() };
@@ -199,6 +202,10 @@ pub fn facts(end: &TraceEnd, accesses: &[u64]) -> Vec<ThreadFacts> {
         let count = if known.accesses > 0 { known.accesses } else { accesses[thread] };
         known.instructions.map(|instructions| instructions as f64 / count.max(1) as f64)
     };
-    let facts = |thread| ThreadFacts { instructions_per_access: rate(thread) };
+    let facts = |thread: usize| ThreadFacts {
+        accesses: end.threads.get(thread).map_or(0, |known| known.accesses),
+        observed: accesses[thread],
+        instructions_per_access: rate(thread),
+    };
     (0..accesses.len()).map(facts).collect()
 }

@@ -10,12 +10,14 @@ use types::numbers::{duration, fine_percent, grouped, short};
 pub fn text(results: &Results) -> String {
     let mut out = String::new();
     let threads = results.scenarios.first().map_or(0, |s| s.pus.len());
-    let _ = writeln!(
-        out,
-        "{} accesses of {}, simulated",
-        grouped(results.accesses),
-        several(threads, "thread")
-    );
+    let (simulated, threads) = (grouped(results.accesses), several(threads, "thread"));
+    let _ = match results.end.windows {
+        false => writeln!(out, "{simulated} accesses of {threads}, simulated"),
+        true => {
+            let all = grouped(results.end.all_accesses());
+            writeln!(out, "{all} accesses of {threads}; {simulated} in windows, simulated")
+        }
+    };
     for (index, on) in results.machines.iter().enumerate() {
         let of: Vec<&Scenario> = results.scenarios.iter().filter(|s| s.machine == index).collect();
         machine(&mut out, on, &of);
@@ -47,8 +49,10 @@ fn machine(out: &mut String, on: &OnMachine, scenarios: &[&Scenario]) {
         let margins = scenario.outcome.margins.as_ref();
         let share = |count: u64, margin: &dyn Fn(&Margins) -> f64| {
             let share = fine_percent(count as f64 / touched);
-            let half = margins.map(|margins| fine_percent(margin(margins) / touched));
-            half.map_or(share.clone(), |half| format!("{share} ± {half}"))
+            match margins.map(margin).filter(|half| half.is_finite()) {
+                Some(half) => format!("{share} ± {}", fine_percent(half / touched)),
+                None => share,
+            }
         };
         let mut row = vec![
             super::plans::short_name(&scenario.threads),
@@ -139,7 +143,7 @@ fn time(outcome: &Outcome) -> String {
     let mean = outcome.spread.map_or(single, |spread| spread.time_ns.mean);
     let halves = [
         outcome.spread.map(|spread| spread.time_ns.half),
-        outcome.margins.as_ref().map(|margins| margins.time_ns),
+        outcome.margins.as_ref().map(|margins| margins.time_ns).filter(|half| half.is_finite()),
     ];
     let time = duration(mean / 1e9);
     if halves == [None, None] {

@@ -171,8 +171,12 @@ impl<'a> Reader<'a> {
             if header.state.load(Acquire) != state::RUNNING {
                 return Ok(());
             }
-            let switching =
-                Switching::new(self.session.memory(), self.session.header_of(0)?, self.dial)?;
+            let switching = Switching::new(
+                self.session.memory(),
+                self.session.header_of(0)?,
+                self.dial,
+                false,
+            )?;
             self.switching = Some((monotonic_ns(), switching));
         }
         let Some((origin, switching)) = &mut self.switching else { return Ok(()) };
