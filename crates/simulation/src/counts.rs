@@ -71,7 +71,7 @@ impl Counts {
         self.time_ns = time_ns;
     }
 
-    /// As much as so many of it.
+    /// Multiplies all counts and times by a factor.
     pub fn scale(&mut self, factor: f64) {
         let counts = [
             &mut self.accesses,
@@ -141,7 +141,7 @@ impl Fetched {
         self.transfers + self.local + self.remote
     }
 
-    /// As much as so many of it.
+    /// Multiplies all counts and times by a factor.
     pub fn scale(&mut self, factor: f64) {
         let counts = [&mut self.transfers, &mut self.local, &mut self.remote];
         counts.into_iter().for_each(|count| *count = scaled(*count, factor));

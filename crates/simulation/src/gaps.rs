@@ -2,10 +2,9 @@
 //!
 //! Lines that come into a cache drive others out. How many have come is taken from the window
 //! before: as many for each access as in its counted part. Lines that nobody has accessed before
-//! are not counted: what is seen for the first time in a window may have been in the cache for
-//! long, so as long as windows have not come past everything that a program uses, they tell
-//! nothing. A cache that holds all that is used loses nothing, then, and one through which the
-//! program streams loses everything. Neighbours: `system.rs` counts, `coherence.rs` drives lines
+//! are not counted: a line that a window sees for the first time may have been in the cache for
+//! long. So a cache that holds all that is used loses nothing, and one through which the program
+//! streams loses everything. Neighbours: `system.rs` counts, `coherence.rs` drives lines
 //! out.
 
 /// Lines that have come into caches.
@@ -21,7 +20,7 @@ pub struct Gaps {
 }
 
 impl Gaps {
-    /// For so many caches, of a run that made `accesses`, of which so many were observed.
+    /// For a number of caches, and a run with `accesses`, of which `observed` are in the stream.
     pub fn new(caches: usize, accesses: u64, observed: u64) -> Self {
         let missing = accesses.saturating_sub(observed) as f64 / observed.max(1) as f64;
         Self { missing, came: vec![0; caches], counted: 0, observed: 0 }
@@ -38,7 +37,7 @@ impl Gaps {
         self.came[cache as usize] += 1;
     }
 
-    /// A part of a window ends, with so many accesses.
+    /// A part of a window ends, in which threads made `accesses`.
     pub fn part(&mut self, counts: bool, accesses: u64) {
         self.observed += accesses;
         if counts {

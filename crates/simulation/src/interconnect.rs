@@ -44,7 +44,7 @@ impl Done {
         self.waited_ns += later.waited_ns;
     }
 
-    /// As much as so many of it.
+    /// Multiplies what was done by a factor.
     pub fn scale(&mut self, factor: f64) {
         self.bytes = scaled(self.bytes, factor);
         self.busy_ns *= factor;

@@ -19,7 +19,7 @@
 //! Neighbours: `stream.rs` is what comes in, `interleave.rs` takes the steps.
 
 use crate::ahead::{AT_ONCE, fetch};
-use crate::stream::{Access, Part, What};
+use crate::stream::{Access, Part, Progress, What};
 use rustc_hash::FxHashMap;
 
 /// log2 of the pages in which this is kept, and that are placed.
@@ -187,8 +187,7 @@ pub struct Preparation {
     pub accesses: Vec<u64>,
     /// Of these, repeated reads of a thread that waits.
     pub waiting: Vec<u64>,
-    /// The window, and the part of it, that the first thread has come to.
-    within: Option<(u64, Part)>,
+    progress: Progress,
 }
 
 impl Preparation {
@@ -199,8 +198,8 @@ impl Preparation {
         let line_shift = line_bytes.trailing_zeros().min(PAGE_SHIFT);
         let (threads, numbers, pages, accesses, waiting) = Default::default();
         let sets = sets.max(1);
-        let (accessed, within) = (0, None);
-        Self { line_shift, sets, threads, numbers, pages, accessed, accesses, waiting, within }
+        let (accessed, progress) = Default::default();
+        Self { line_shift, sets, threads, numbers, pages, accessed, accesses, waiting, progress }
     }
 
     /// The next accesses: adds their steps to `batch`.
@@ -265,25 +264,18 @@ impl Preparation {
         }
     }
 
-    /// A thread is the first one in a part of a window: what others do there may come before they
-    /// say that they are there. What threads did before the window is not known.
+    /// A thread comes into a part of a window. What threads did before the window is not known.
     fn enter(&mut self, window: u64, part: Part, batch: &mut Batch) {
-        let is_known = match part {
-            // What comes before the first window ends with the first thread that is not observed.
-            Part::Unseen => self.within.is_some(),
-            _ => self.within.is_some_and(|within| within >= (window, part)),
-        };
-        if is_known {
+        let is_warm = self.progress.is_in(window, Part::WarmUp);
+        if !self.progress.enter(window, part) {
             return;
         }
-        let is_warm = self.within.is_some_and(|within| within == (window, Part::WarmUp));
         if part != Part::Unseen && !is_warm {
             self.threads.iter_mut().for_each(Thread::forget);
             if part == Part::Counted {
                 batch.parts.push((batch.steps.len(), Part::WarmUp));
             }
         }
-        self.within = Some((window, part));
         batch.parts.push((batch.steps.len(), part));
     }
 

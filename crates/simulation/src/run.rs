@@ -104,7 +104,7 @@ pub struct Outcome {
     /// Transfers between threads, from the one whose cache gave a line to the one that took it.
     pub matrix: CommMatrix,
     /// Accesses that a thread repeated while it waited for another one, by thread: they are not in
-    /// `threads`.
+    /// `threads`. With windows, those in the stream.
     pub waiting: Vec<u64>,
     /// How far the counts may be off, where not all sets were simulated.
     pub margins: Option<Margins>,

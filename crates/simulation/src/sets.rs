@@ -62,7 +62,7 @@ pub enum Sampled {
     Sets {
         /// Classes of sets that were simulated.
         classes: u64,
-        /// Of so many.
+        /// Classes in all.
         of: u64,
         /// Part of the steps, 0 to 1, that were given what others were given.
         estimated: f64,

@@ -67,6 +67,36 @@ impl Access {
     }
 }
 
+/// How far a stream with windows has come: to the part that its first thread has come to. Others
+/// may do something there before they say that they are there.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Progress(Option<(u64, Part)>);
+
+impl Progress {
+    /// A thread is in this part of a window; whether it is the first one, and the stream goes over
+    /// to that part. Between windows, it is only so at the end of what comes before the first one.
+    pub fn enter(&mut self, window: u64, part: Part) -> bool {
+        let is_new = match part {
+            Part::Unseen => self.0.is_none(),
+            _ => self.0.is_none_or(|known| known < (window, part)),
+        };
+        if is_new {
+            self.0 = Some((window, part));
+        }
+        is_new
+    }
+
+    /// Whether the stream is in this part of this window.
+    pub fn is_in(&self, window: u64, part: Part) -> bool {
+        self.0 == Some((window, part))
+    }
+
+    /// The part; `None` before the first window.
+    pub fn part(&self) -> Option<Part> {
+        self.0.map(|(_, part)| part)
+    }
+}
+
 /// What is known of a thread besides its accesses.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ThreadFacts {
@@ -114,5 +144,23 @@ impl<I: Iterator<Item = Access>> Stream for I {
         let before = into.len();
         into.extend(self.take(AT_A_TIME));
         Ok(into.len() > before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_thread_in_a_part_is_the_one_that_counts() {
+        let mut progress = Progress::default();
+        assert_eq!(progress.part(), None);
+        assert!(progress.enter(1, Part::Unseen), "what comes before the first window ends");
+        assert!(!progress.enter(2, Part::Unseen));
+        assert!(progress.enter(2, Part::WarmUp) && progress.is_in(2, Part::WarmUp));
+        assert!(!progress.enter(2, Part::WarmUp), "another thread");
+        assert!(progress.enter(2, Part::Counted));
+        assert!(!progress.enter(2, Part::WarmUp), "one that is late");
+        assert!(progress.enter(3, Part::WarmUp) && !progress.is_in(2, Part::WarmUp));
     }
 }

@@ -132,7 +132,7 @@ impl<'m> System<'m> {
         Self { jitter: Jitter::new(interleaving), ..self }
     }
 
-    /// The same for a run that made `accesses`, of which so many were observed, in windows.
+    /// The same for a run with `accesses`, of which `observed` are in the stream.
     pub fn with_gaps(self, accesses: u64, observed: u64) -> Self {
         Self { gaps: Gaps::new(self.machine.caches.len(), accesses, observed), ..self }
     }

@@ -7,7 +7,7 @@
 
 use crate::ahead::{AT_ONCE, fetch};
 use crate::counts::scaled;
-use crate::stream::{Access, Part, Stream, StreamError, What};
+use crate::stream::{Access, Part, Progress, Stream, StreamError, What};
 use placement::Page;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -57,9 +57,7 @@ pub struct Usage {
     /// Accesses of each thread that are in the stream, or that it says were left out.
     pub accesses: Vec<u64>,
     events: Events,
-    /// Of a stream that has windows only: the window, and the part of it, that the first thread has
-    /// come to.
-    within: Option<(u64, Part)>,
+    progress: Progress,
     /// What came before the first window.
     whole: Option<Whole>,
 }
@@ -83,7 +81,7 @@ impl Usage {
     /// # Errors
     /// When the stream cannot be read.
     pub fn of(stream: &mut dyn Stream, line_bytes: u64, run: u64) -> Result<Self, StreamError> {
-        let (pages, known, many, ended, accesses, events, within, whole) = Default::default();
+        let (pages, known, many, ended, accesses, events, progress, whole) = Default::default();
         let mut usage = Self {
             line_shift: line_bytes.trailing_zeros().min(PAGE_SHIFT),
             pages,
@@ -94,7 +92,7 @@ impl Usage {
             matrix: CommMatrix::new(0),
             accesses,
             events,
-            within,
+            progress,
             whole,
         };
         let mut batch = Vec::new();
@@ -189,14 +187,11 @@ impl Usage {
     /// A thread is the first one in a part of a window. What is known of lines stays, as in caches:
     /// the warm-up brings it up to date.
     fn enter(&mut self, window: u64, part: Part) {
-        let is_known = match part {
-            Part::Unseen => self.within.is_some(),
-            _ => self.within.is_some_and(|within| within >= (window, part)),
-        };
-        if is_known {
+        let is_first = self.progress.part().is_none();
+        if !self.progress.enter(window, part) {
             return;
         }
-        if self.within.is_none() {
+        if is_first {
             self.whole = Some(Whole {
                 events: std::mem::take(&mut self.events),
                 accesses: self.accesses.iter().sum(),
@@ -207,7 +202,6 @@ impl Usage {
                     .collect(),
             });
         }
-        self.within = Some((window, part));
     }
 
     /// Lets windows stand for what is between them.
@@ -279,7 +273,7 @@ impl Usage {
         let line = &mut lines[number as usize % lines.len()];
         let (reader, many) = (t as u16, &mut self.many);
         let foreign = line.writer != reader && line.writer != NOBODY;
-        let counts = self.within.is_none_or(|within| within.1 == Part::Counted);
+        let counts = self.progress.part().is_none_or(|part| part == Part::Counted);
         let is_event =
             foreign && (writes || line.is_new_to(reader, || many.entry(number).or_default()));
         if is_event && counts {

@@ -1,10 +1,9 @@
 //! Random windows of a run stand for all of it.
 //!
 //! A stream may have windows only ([`What::Window`](crate::What::Window)). What is measured in
-//! their counted parts is scaled by accesses: how many the whole run made for each that was
-//! counted. Before the first window everything was observed, and counts as it is. Caches keep what
-//! they had when the window before ended; the warm-up of a window, which does not count, brings
-//! them up to date.
+//! their counted parts is multiplied by the run's accesses for each access that was counted. Before
+//! the first window everything was observed, and counts as it is. Caches keep what they had when
+//! the window before ended; the warm-up of a window, which does not count, brings them up to date.
 //!
 //! Intervals are those of a ratio of two sums, from how the windows differ (Cochran, Sampling
 //! Techniques, chapter 6), with Student's t at 95 %. They are wider by the lines that a window sees
@@ -38,7 +37,7 @@ pub struct Measured {
     pub links: Vec<Done>,
     /// Transfers between threads: from, to.
     pub between: FxHashMap<(u32, u32), u64>,
-    /// Lines that nobody has accessed before, as far as is known.
+    /// Lines that no thread had accessed before in what was observed.
     pub new_lines: u64,
 }
 
@@ -68,7 +67,7 @@ impl Measured {
         self.new_lines += later.new_lines;
     }
 
-    /// As much as so many of it.
+    /// Multiplies everything by a factor.
     fn scale(&mut self, factor: f64) {
         let times = |count: &mut u64| *count = scaled(*count, factor);
         self.threads.iter_mut().for_each(|thread| thread.scale(factor));
@@ -143,7 +142,7 @@ impl Windows {
         self.part.is_none_or(|part| part == Part::Counted)
     }
 
-    /// A part ends, in which that was measured, and the next one begins.
+    /// The present part ends, with what was measured in it, and the next one begins.
     pub fn enter(&mut self, next: Part, measured: Measured) {
         match self.part.replace(next) {
             None => self.whole = measured,
@@ -155,8 +154,8 @@ impl Windows {
         }
     }
 
-    /// What the whole run came to, which made so many `accesses`, and how sure that is. `measured`
-    /// is of the last part.
+    /// What the whole run came to, which made `accesses` accesses, and its intervals. `measured` is
+    /// of the last part.
     pub fn finish(mut self, accesses: u64, measured: Measured) -> (Measured, Option<Margins>) {
         if self.part.is_none() {
             return (measured, None);
