@@ -214,3 +214,24 @@ pub const MIN_CALLS: u64 = 400;
 pub const MIN_NATIVE_CALLS: u64 = 20;
 /// Light code is at most so slow: that of a server under Node.js took 8 times as long.
 pub const MAX_SLOWER: f64 = 16.0;
+
+/// Of words that may grow with the program's work ([`Growth`](crate::Growth)): in how many light
+/// slices they are seen before they tell.
+pub const MIN_SLICES: f64 = 3.0;
+/// What an older light slice weighs, against the next one: programs do other work at other times.
+pub const FADES: f64 = 0.9;
+/// How far their growth for a unit of work may deviate (its standard deviation, as a part): which
+/// of several threads does how much in a slice of 4 ms is chance.
+pub const MAX_DEVIATION: f64 = 0.5;
+/// How many times as much, or as little, they may grow in code with checks. That takes at least
+/// twice as long, so a word that grows with time would grow so much more.
+pub const MAX_OTHERWISE: f64 = 1.7;
+/// Part of the events of a word that are by its writer's writes.
+pub const MOST_WRITES: f64 = 0.9;
+/// Part of the work that threads do whose own words tell it, for them to stand for all.
+pub const MIN_KNOWN: f64 = 0.3;
+/// Light time that tells how slow it is, against native time, in processor time (ns), and the part
+/// of all time that is used for that: the kernel tells a process's time to within a tick or two.
+pub const MIN_COMPARED: u64 = 40 * MILLISECOND;
+/// See [`MIN_COMPARED`].
+pub const FOR_COMPARING: f64 = 0.02;

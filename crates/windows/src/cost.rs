@@ -5,7 +5,7 @@
 //! windows (*off*), and in windows (*on*). Time for each unit of work tells how much slower *on* is
 //! than *off*, and how much slower *off* is than its part without checks (*light*), which is almost
 //! as fast as the program alone, but for the steps, looks at allocations, and translating that are
-//! counted; or, if it is slower, by the system calls that the program makes in its time and
+//! counted; or, if it is slower, by what the program does in its time and
 //! natively. Where there is no light time, because cache lines are tracked always, the checks
 //! executed between windows and the time that one takes tell it; until there is some of that, it is
 //! assumed. Until there is time off to compare with, events that were counted tell the least that
@@ -15,7 +15,7 @@
 //! waits included. For what was recorded whole, which is not random, the threads that ran at once
 //! share the processor time that was lost; that is also the least for windows.
 
-use crate::calls::Calls;
+use crate::compared::Compared;
 use crate::constants::{MIN_EVENT_TIME, MIN_MEASURED, MIN_WINDOWS, TRANSLATION};
 use std::ops::AddAssign;
 
@@ -99,8 +99,8 @@ impl Rates {
 /// Those of the program alone, by the time without checks since a moment.
 pub(crate) fn rates_alone(sums: &Sums, before: &Sums) -> Option<Rates> {
     let light = sums.light.without(&before.light);
-    let native = sums.calls.native_cpu.saturating_sub(before.calls.native_cpu);
-    let slower = without_checks(&light, native, &sums.calls);
+    let native = sums.compared.native_cpu.saturating_sub(before.compared.native_cpu);
+    let slower = without_checks(&light, native, &sums.compared);
     let rates = Rates::of(&light)?;
     Some(Rates { cpu: rates.cpu / slower, wall: rates.wall / slower })
 }
@@ -109,14 +109,14 @@ pub(crate) fn rates_alone(sums: &Sums, before: &Sums) -> Option<Rates> {
 /// `None` if there was too little of it.
 pub(crate) fn light_slower(sums: &Sums) -> Option<(f64, f64)> {
     let Spent { cpu, translating, .. } = sums.light;
-    let slower = by_steps(&sums.light).max(sums.calls.slower().unwrap_or(1.0));
+    let slower = by_steps(&sums.light).max(sums.compared.slower().unwrap_or(1.0));
     is_measured(&sums.light).then(|| (slower, translating as f64 / cpu as f64))
 }
 
 /// How many times as long the time without checks takes, of which so much processor time is native.
-fn without_checks(light: &Spent, native: u64, calls: &Calls) -> f64 {
+fn without_checks(light: &Spent, native: u64, compared: &Compared) -> f64 {
     let by_steps = by_steps(light);
-    let Some(slower) = calls.slower() else { return by_steps };
+    let Some(slower) = compared.slower() else { return by_steps };
     let (all, native) = (light.cpu as f64, native.min(light.cpu) as f64);
     by_steps.max(all / ((all - native) / slower + native))
 }
@@ -134,8 +134,8 @@ pub struct Sums {
     pub on: Spent,
     /// While everything was recorded, but for the start of the run.
     pub again: Spent,
-    /// What system calls tell of light code.
-    pub calls: Calls,
+    /// What the program does in light code, and natively.
+    pub compared: Compared,
 }
 
 impl Sums {
@@ -147,7 +147,7 @@ impl Sums {
             light: self.light.without(&before.light),
             on: self.on.without(&before.on),
             again: self.again.without(&before.again),
-            calls: self.calls.without(&before.calls),
+            compared: self.compared.without(&before.compared),
         }
     }
 }
@@ -271,7 +271,7 @@ fn slow_again(sums: &Sums, slow_off: f64, slow_on: f64) -> f64 {
 fn between_windows(sums: &Sums, assumed: Assumed) -> f64 {
     let Sums { off, light, .. } = sums;
     if is_measured(light) {
-        let slower = without_checks(light, sums.calls.native_cpu, &sums.calls);
+        let slower = without_checks(light, sums.compared.native_cpu, &sums.compared);
         return slower * (per_work(off.cpu, off) / per_work(light.cpu, light)).max(1.0);
     }
     if off.checking + off.hooks + off.translating == 0 || off.cpu < MIN_MEASURED {
@@ -441,19 +441,24 @@ mod tests {
     }
 
     #[test]
-    fn system_calls_tell_of_light_code_what_steps_do_not() {
+    fn native_time_tells_of_light_code_what_steps_do_not() {
         // Half of the time without checks is native, and light code is six times as slow.
         let light = spent(SECOND, 2.0);
-        let calls = Calls { made: 1000, expected: 6000, native_cpu: light.cpu / 2 };
-        let costs = |calls| {
-            let sums = Sums { off: light, light, calls, ..Sums::default() };
+        let compared = Compared {
+            made: 1000,
+            expected: 6000,
+            native_cpu: light.cpu / 2,
+            ..Compared::default()
+        };
+        let costs = |compared| {
+            let sums = Sums { off: light, light, compared, ..Sums::default() };
             Costs::of(&sums, 0, ASSUMED).cpu
         };
-        assert!(near(costs(Calls::default()).off, TRANSLATION));
-        assert!(near(costs(calls).off, 2.0 / (1.0 / 6.0 + 1.0)), "{:?}", costs(calls));
-        let few = Calls { made: 10, expected: 60, ..calls };
+        assert!(near(costs(Compared::default()).off, TRANSLATION));
+        assert!(near(costs(compared).off, 2.0 / (1.0 / 6.0 + 1.0)), "{:?}", costs(compared));
+        let few = Compared { made: 10, expected: 60, ..compared };
         assert!(near(costs(few).off, TRANSLATION));
-        let sums = Sums { off: light, light, calls, ..Sums::default() };
+        let sums = Sums { off: light, light, compared, ..Sums::default() };
         assert!(near(light_slower(&sums).unwrap().0, 6.0));
     }
 

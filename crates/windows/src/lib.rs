@@ -15,7 +15,8 @@
 //! | `estimate.rs` | from counts to events with an interval, for cells and for sums of cells |
 //! | `rule.rs` | what counts in a window, and what true and false sharing mean there |
 //! | `lengths.rs` | how long warm-up and counting part are to be |
-//! | `calls.rs` | how slow light code is, by the system calls that are made in it and natively |
+//! | `compared.rs` | how slow light code is, by what the program does in it and natively |
+//! | `growth.rs` | what the program does natively, by words in memory that grow with its work |
 //! | `cost.rs` | what recording has cost so far, from work in windows and outside |
 //! | `budget.rs` | how many times as long a run may take: always, or more at its beginning |
 //! | `dial.rs` | when the next window opens: within a budget or at a fixed duty |
@@ -27,11 +28,12 @@
 //! estimates. `docs/internals/windows.md` explains the estimator.
 
 mod budget;
-mod calls;
+mod compared;
 pub mod constants;
 mod cost;
 mod dial;
 mod estimate;
+mod growth;
 mod lengths;
 mod random;
 pub mod rule;
@@ -40,10 +42,11 @@ mod solo;
 mod whole;
 mod window;
 
-pub use calls::{Calls, Comparison};
+pub use compared::{Compared, Comparison, Did};
 pub use cost::{Assumed, Costs, Spent, Sums};
 pub use dial::{Dial, Exceeded, Observation, Phase, Promise, Scheduler, Step, Trouble};
 pub use estimate::{Counted, Estimate, Part, Unwritten, missed, unseen};
+pub use growth::{Bytes, Growth, LINE_BYTES, Ran, Written};
 pub use lengths::{Chooser, Lengths, RunQueue, Seen};
 pub use random::Random;
 pub use scale::{Clock, Scale, TooShort, factors, factors_of_seen, long_enough};

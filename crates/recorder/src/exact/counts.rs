@@ -98,6 +98,32 @@ impl Counts {
 /// # Errors
 /// Fails when the session cannot be read.
 pub fn events_so_far(session: &Session, threads: usize) -> Result<Vec<EventRow>, RecorderError> {
+    Ok(read_events(session, threads)?.events)
+}
+
+/// Which lines its threads have written: line, thread, bytes, and events.
+///
+/// # Errors
+/// As [`events_so_far`].
+pub fn writes_so_far(
+    session: &Session,
+    threads: usize,
+) -> Result<Vec<(u64, u32, u64, u64)>, RecorderError> {
+    let Counts { events, late_events, between, .. } = read_events(session, threads)?;
+    let own = events.iter().chain(&late_events).map(|row| (row, [true; 2]));
+    let shared =
+        between.events.iter().map(|(row, side)| (row, [*side == Side::From, *side == Side::To]));
+    let writes = own.chain(shared).flat_map(|(row, [from, to])| {
+        let &EventRow { line, count, .. } = row;
+        let gives =
+            (from && row.kind != CommKind::Undirected).then_some((row.from, row.from_bytes));
+        let takes = (to && row.kind == CommKind::Waw).then_some((row.to, row.to_bytes));
+        gives.into_iter().chain(takes).map(move |(thread, bytes)| (line, thread.0, bytes, count))
+    });
+    Ok(writes.collect())
+}
+
+fn read_events(session: &Session, threads: usize) -> Result<Counts, RecorderError> {
     let (counts, max_rows) = (Counts::default(), usize::MAX);
     let mut reading = Reading { counts, threads, max_rows, has_hits: false };
     session.for_each_chunk(|chunk| {
@@ -105,7 +131,7 @@ pub fn events_so_far(session: &Session, threads: usize) -> Result<Vec<EventRow>,
             reading.chunk(chunk);
         }
     })?;
-    Ok(reading.counts.events)
+    Ok(reading.counts)
 }
 
 /// Adds rows with equal keys together; the result is ordered by key.

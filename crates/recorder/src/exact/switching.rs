@@ -12,6 +12,7 @@ mod light;
 mod solo;
 pub mod steps;
 mod stretches;
+mod words;
 
 use self::asking::Asking;
 use self::light::Lit;
@@ -24,12 +25,14 @@ use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use std::time::Duration;
 use windows::constants::MIN_MEASURED;
 use windows::{
-    Assumed, Chooser, Costs, Dial, Exceeded, Lengths, Observation, Phase, RunQueue, Scheduler,
-    Seen, Slowed, Spent, Step, Sums, Unwritten,
+    Assumed, Chooser, Costs, Dial, Did, Exceeded, Lengths, Observation, Phase, Ran, RunQueue,
+    Scheduler, Seen, Slowed, Spent, Step, Sums, Unwritten,
 };
 use wire::objects::unfollowed;
 use wire::session::{ALL_PASSING_BYTES, Header, PASSING_OFFSET};
-use wire::windows::{FIRST_WINDOW, leave, phase, used};
+use wire::windows::{FIRST_WINDOW, leave};
+use words::{first_phase, word};
+pub use words::{first_word, way};
 
 /// How long one thread runs while others wait for its processor, ns: between Linux' shortest slice
 /// (3 ms, more with more processors) and a tick at 250 Hz.
@@ -87,6 +90,20 @@ pub struct Done {
     pub translating: u64,
     /// System calls.
     pub calls: u64,
+    /// Work by the words that grow with it, and the processor time for that, ns.
+    pub grown: u64,
+    pub grown_ns: u64,
+}
+
+impl Done {
+    fn did_since(&self, before: &Self) -> Did {
+        Did {
+            cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
+            calls: self.calls.saturating_sub(before.calls),
+            grown: self.grown.saturating_sub(before.grown),
+            grown_ns: self.grown_ns.saturating_sub(before.grown_ns),
+        }
+    }
 }
 
 /// The windows of a recording.
@@ -117,45 +134,13 @@ pub struct Switched {
 /// Before there is any.
 const FIRST_PART: Part = Part { period: 0, phase: Phase::Off, checked: true };
 
-fn first_phase(dial: Dial) -> Phase {
-    match dial {
-        Dial::Budget(_) | Dial::Usual => Phase::Whole,
-        Dial::Duty(_) => Phase::Off,
-    }
-}
-
-/// The phase that programs find when they begin.
-pub fn first_word(dial: Dial) -> u32 {
-    word(FIRST_WINDOW, first_phase(dial), false)
-}
-
-/// How windows are used, one of [`used`].
-pub fn way(dial: Option<Dial>) -> u32 {
-    match dial {
-        None => used::NO,
-        Some(Dial::Duty(_)) => used::SHARE,
-        Some(Dial::Budget(_) | Dial::Usual) => used::BUDGET,
-    }
-}
-
-fn word(window: u32, now: Phase, light: bool) -> u32 {
-    let now = match now {
-        Phase::Off if light => phase::LIGHT,
-        Phase::Off => phase::OFF,
-        Phase::Late => phase::LATE,
-        Phase::WarmUp => phase::WARM_UP,
-        Phase::Whole | Phase::Counting => phase::COUNT,
-    };
-    phase::word(window, now)
-}
-
 pub struct Switching<'a> {
     memory: &'a SharedMemory,
     first: Mapping<'a, Header>,
     scheduler: Scheduler,
-    /// Length of each phase, if all have the same, ns.
     /// Whether accesses are traced.
     traces: bool,
+    /// Length of each phase, if all have the same, ns.
     fixed_ns: Option<u64>,
     chooser: Chooser,
     cpus: u64,
@@ -275,6 +260,17 @@ impl<'a> Switching<'a> {
     /// Which code threads run now.
     pub fn code(&self) -> Code {
         self.code
+    }
+
+    /// The code that all threads run, if it is to be known what they do natively; `None` where one
+    /// runs alone, too.
+    pub fn ran(&self) -> Option<Ran> {
+        let wanted = self.native && self.solos.now == Solo::No;
+        wanted.then_some(match self.code {
+            Code::Checked => Ran::Checked,
+            Code::Light => Ran::Light,
+            Code::Native => Ran::Native,
+        })
     }
 
     /// Asks threads in light code to leave it for the program's own, or no longer, when it is time.
@@ -468,8 +464,8 @@ impl<'a> Switching<'a> {
             Phase::WarmUp | Phase::Counting => self.spent.on += slice,
         }
         self.solos.settle(&slice, self.code);
-        self.lit.add(self.code, &slice, done.calls.saturating_sub(before.calls));
-        self.spent.calls = self.lit.calls();
+        self.lit.add(self.code, &slice, &done.did_since(&before));
+        self.spent.compared = self.lit.compared();
         let percent = (100.0 * self.lit.slower()) as u32;
         self.first.records()[0].light_slower.store(percent, Relaxed);
         if self.code == Code::Native {

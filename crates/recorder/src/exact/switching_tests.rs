@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering::Acquire;
 use wire::session::FILE_BYTES;
+use wire::windows::phase;
 
 const MS: u64 = 1_000_000;
 

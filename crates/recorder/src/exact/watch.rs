@@ -12,6 +12,7 @@
 //! [`regions`]: crate::regions
 
 mod costs;
+mod growing;
 pub mod live;
 mod look;
 mod native;
@@ -29,14 +30,16 @@ use crate::signals::block_signals;
 use crate::switching::{Code, Done, Switching, steps};
 use crate::timeline::{Executed, Sample, Timeline, join_samples};
 use costs::{Costs, SHARE};
+use growing::Growing;
 use look::{Look, Mark, mark};
-use native::{NativeTime, Pace};
+use native::NativeTime;
 pub use seen::{Seen, Watched};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::thread;
 use std::time::{Duration, Instant};
 use types::tally::{self, Meaning};
+use windows::{Did, Ran};
 use wire::session::{
     Calls, Header, MAX_SEGMENTS, MAX_THREADS, ThreadArea, ThreadPage, life, state,
 };
@@ -168,8 +171,12 @@ impl Watch<'_> {
             switching.ask(now_ns);
             return Ok(());
         }
-        let code = switching.code();
-        let (done, before) = (self.note_done(code), self.timeline.current());
+        let (code, ran, counted) = (switching.code(), switching.ran(), switching.is_counting());
+        let (done, before) = (self.note_done(code, ran), self.timeline.current());
+        if counted && ran.is_some() {
+            let processes = self.processes.iter_mut().zip(0..);
+            processes.for_each(|(process, segment)| process.growing.counted(self.session, segment));
+        }
         if let Some(switching) = self.switching.as_mut() {
             switching.turn(now_ns, done);
             self.timeline.begin(now_ns);
@@ -185,13 +192,14 @@ impl Watch<'_> {
         shown.map_err(failed)
     }
 
-    /// Notes what threads have done in the slice that is over, in which they ran this code.
-    fn note_done(&mut self, code: Code) -> Done {
+    /// Notes what threads have done in the slice that is over, in which they ran this code, and
+    /// all of them such code or some of each (`None`).
+    fn note_done(&mut self, code: Code, ran: Option<Ran>) -> Done {
         let before = self.timeline.current();
         self.done.active = 0;
         for process in self.processes.iter_mut() {
             process.note_threads(before);
-            process.add_done(&mut self.done, before, code);
+            process.add_done(&mut self.done, before, (code, ran));
         }
         self.done
     }
@@ -247,7 +255,7 @@ impl Watch<'_> {
     fn finish(mut self) -> Watched {
         let now_ns = self.now_ns();
         let code = self.switching.as_ref().map(Switching::code);
-        let done = code.map_or(self.done, |code| self.note_done(code));
+        let done = code.map_or(self.done, |code| self.note_done(code, None));
         let switched = self.switching.map(|switching| switching.finish(now_ns, done));
         let processes = self.processes.into_iter().map(Process::into_seen).collect();
         let flows = self.flows.finish();
@@ -278,6 +286,7 @@ struct Process<'a> {
     counted: Done,
     calls_made: u64,
     native_time: NativeTime,
+    growing: Growing,
     /// When to look at its memory, and how long after the last look that is.
     look_at: Instant,
     look_after: Duration,
@@ -352,6 +361,7 @@ impl<'a> Process<'a> {
             counted: Done::default(),
             calls_made: 0,
             native_time: NativeTime::default(),
+            growing: Growing::default(),
             look_at: Instant::now(),
             look_after: FIRST_LOOK,
         })
@@ -460,7 +470,7 @@ impl<'a> Process<'a> {
     }
 
     /// Adds what has been done in slice `slice`, which has been noted, while threads ran `code`.
-    fn add_done(&mut self, done: &mut Done, slice: u32, code: Code) {
+    fn add_done(&mut self, done: &mut Done, slice: u32, (code, ran): (Code, Option<Ran>)) {
         let cpu_ns = self.cpu_since();
         done.cpu_ns += cpu_ns;
         let calls = std::mem::take(&mut self.calls_made);
@@ -472,8 +482,14 @@ impl<'a> Process<'a> {
             Code::Light => translating.min(cpu_ns / 5 * 4),
             _ => 0,
         };
-        let spent = Pace { cpu_ns: cpu_ns - other, calls, steps_ns };
-        self.native_time.add(code, spent, slice, &mut self.seen.samples);
+        let cpu_ns = cpu_ns - other;
+        let mut did = Did { cpu_ns, calls, ..Did::default() };
+        if let Some(grown) = self.grown(ran, slice) {
+            did = Did { grown, grown_ns: cpu_ns, ..did };
+        }
+        done.grown += did.grown;
+        done.grown_ns += did.grown_ns;
+        self.native_time.add(code, (did, steps_ns), slice, &mut self.seen.samples);
         let samples = self.seen.samples.iter().rev().take_while(|sample| sample.slice == slice);
         for sample in samples {
             done.active += 1;
@@ -487,6 +503,14 @@ impl<'a> Process<'a> {
         done.hooks += counted.hooks;
         done.translating += translating;
         done.steps.iter_mut().zip(counted.steps).for_each(|(all, more)| *all += more);
+    }
+
+    /// Work that the process did in slice `slice` by the words that grow with it.
+    fn grown(&mut self, ran: Option<Ran>, slice: u32) -> Option<u64> {
+        let pid = self.shared.as_ref()?.header().pid.load(Relaxed);
+        let samples = self.seen.samples.iter().rev().take_while(|sample| sample.slice == slice);
+        let work: Vec<_> = samples.map(|sample| (sample.thread, sample.executed[0])).collect();
+        self.growing.see(pid, ran, &work)
     }
 
     /// Processor time that the process has used since it was looked at last, ns.
@@ -513,6 +537,7 @@ impl<'a> Process<'a> {
             self.known = 0;
             self.seen = Seen::default();
             self.native_time = NativeTime::default();
+            self.growing = Growing::default();
             self.look_at = Instant::now();
             self.look_after = FIRST_LOOK;
         }

@@ -2,13 +2,14 @@
 //!
 //! Light code counts its instructions, compares generated code with what was translated, and has to
 //! be translated. How often it did, and how long that took, tells how slow that makes it. It may be
-//! slower than that, as processors foresee its jumps less well. If the program makes many system
-//! calls, the native time right behind it tells how slow it really is.
+//! slower than that, as processors foresee its jumps less well and its counters fill their store
+//! buffers. If the program makes many system calls, or words in memory grow with its work, the
+//! native time right behind it tells how slow it really is.
 //!
 //! Neighbour: `switching` asks before native time.
 
 use super::Code;
-use windows::{Calls, Comparison, Spent};
+use windows::{Compared, Comparison, Did, Spent};
 
 /// Light code takes this part of the time without checks, so that it is known what threads do.
 const PART: f64 = 1.0 / 8.0;
@@ -33,31 +34,28 @@ const MIN_LIGHT_NS: u64 = 10_000_000;
 #[derive(Default)]
 pub(super) struct Lit {
     spent: Spent,
-    /// Processor time of all code, ns, and its system calls.
-    cpu_ns: u64,
-    made: u64,
+    /// What was done in all code.
+    did: Did,
     comparison: Comparison,
 }
 
 impl Lit {
-    /// Adds a time slice: the code that threads ran, what was spent, and how many system calls they
-    /// made.
-    pub fn add(&mut self, code: Code, slice: &Spent, calls: u64) {
+    /// Adds a time slice: the code that threads ran, what was spent, and what the program did.
+    pub fn add(&mut self, code: Code, slice: &Spent, did: &Did) {
         match code {
-            Code::Native => self.comparison.native(slice.cpu, calls),
+            Code::Native => self.comparison.native(did),
             Code::Light => {
-                self.comparison.light(slice.cpu, calls);
+                self.comparison.light(did);
                 self.spent += *slice;
             }
             Code::Checked => self.comparison.end(),
         }
-        self.cpu_ns += slice.cpu;
-        self.made += calls;
+        self.did += *did;
     }
 
-    /// What system calls tell of light code.
-    pub fn calls(&self) -> Calls {
-        self.comparison.calls()
+    /// What native time tells of light code.
+    pub fn compared(&self) -> Compared {
+        self.comparison.told()
     }
 
     /// Of so much time without checks, ns, how much of it is light, and whether the rest is native,
@@ -72,8 +70,10 @@ impl Lit {
 
     /// Whether native time would tell how slow light code is, which is not known.
     fn wants_native(&self) -> bool {
-        let many = self.made >= MANY_CALLS && self.cpu_ns / self.made <= OFTEN_NS;
-        many && self.calls().slower().is_none()
+        let Did { cpu_ns, calls, grown, .. } = self.did;
+        let many = calls >= MANY_CALLS && cpu_ns / calls <= OFTEN_NS;
+        let compared = self.compared();
+        many && compared.slower().is_none() || grown > 0 && compared.wants_more(cpu_ns)
     }
 
     /// The part of the time without checks in which code is light before threads may go.
@@ -88,7 +88,7 @@ impl Lit {
         let cpu = self.spent.cpu as f64;
         let checking = (self.spent.checking + self.spent.translating) as f64;
         let by_steps = checking / (cpu - checking).max(LEAST * cpu).max(1.0);
-        let slower = by_steps.max(self.calls().slower().map_or(0.0, |times| times - 1.0));
+        let slower = by_steps.max(self.compared().slower().map_or(0.0, |times| times - 1.0));
         if slower >= SLOW { slower } else { 0.0 }
     }
 }
@@ -115,7 +115,8 @@ mod tests {
     fn many_calls_make_native_time_worth_a_look() {
         let light = |calls| {
             let mut lit = Lit::default();
-            lit.add(Code::Light, &Spent { cpu: 50_000_000, ..Spent::default() }, calls);
+            let did = Did { cpu_ns: 50_000_000, calls, ..Did::default() };
+            lit.add(Code::Light, &Spent { cpu: did.cpu_ns, ..Spent::default() }, &did);
             lit
         };
         let look = 30 * 1_000_000;

@@ -185,11 +185,14 @@ impl<'a> Reader<'a> {
             switching.ask(now_ns);
             return Ok(());
         }
-        let code = switching.code();
+        let (code, ran, counted) = (switching.code(), switching.ran(), switching.is_counting());
         self.done.active = 0;
-        for process in &mut self.processes {
+        for (process, segment) in self.processes.iter_mut().zip(0..) {
             process.note_threads(0);
-            process.add_done(&mut self.done, 0, code);
+            process.add_done(&mut self.done, 0, (code, ran));
+            if counted && ran.is_some() {
+                process.growing.counted(self.session, segment);
+            }
             process.seen.samples.clear();
             process.look();
         }

@@ -3,15 +3,15 @@
 //! Threads that run the program's own code count nothing. What they executed is estimated by the
 //! processor time that the process took: at the rate of the light time before, and shared out over
 //! threads as then. Light code may be slower than the program's own; by how much, the system calls
-//! tell that the process makes in equal processor time, if it makes enough of them, and else the
-//! steps that light code makes for the recording.
+//! tell that the process makes in equal processor time, if it makes enough of them, or words in
+//! memory that grow with its work, and else the steps that light code makes for the recording.
 
 use super::Process;
 use crate::switching::Code;
 use crate::timeline::{self, Executed, Sample, join_equal};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
-use windows::Comparison;
+use windows::{Comparison, Did};
 use wire::session::{MAX_THREADS, ThreadPage};
 use wire::windows::native::{AWAY, CALLED, CALLING, SIGNAL, VALUE};
 
@@ -20,17 +20,6 @@ use wire::windows::native::{AWAY, CALLED, CALLING, SIGNAL, VALUE};
 const MAX_FASTER: f64 = 3.0;
 /// Light time that is long enough to tell a rate by itself, ns of processor time.
 const MIN_LIGHT_NS: u64 = 1_000_000;
-
-/// What a process has done in some time.
-#[derive(Clone, Copy, Default)]
-pub struct Pace {
-    /// Processor time, ns.
-    pub cpu_ns: u64,
-    /// System calls.
-    pub calls: u64,
-    /// Processor time of steps for the recording, ns.
-    pub steps_ns: u64,
-}
 
 /// What is known of the native time of a process.
 #[derive(Default)]
@@ -46,24 +35,30 @@ pub struct NativeTime {
 }
 
 impl NativeTime {
-    /// Notes a slice that is over, and what was done in it. If it was native, adds the estimated
-    /// work to its samples.
-    pub fn add(&mut self, code: Code, done: Pace, slice: u32, samples: &mut Vec<Sample>) {
-        let cpu_ns = done.cpu_ns;
+    /// Notes a slice that is over, what was done in it, and the processor time of steps for the
+    /// recording, ns. If it was native, adds the estimated work to its samples.
+    pub fn add(
+        &mut self,
+        code: Code,
+        (did, steps_ns): (Did, u64),
+        slice: u32,
+        samples: &mut Vec<Sample>,
+    ) {
+        let cpu_ns = did.cpu_ns;
         let first = samples.partition_point(|sample| sample.slice < slice);
         match code {
             Code::Checked => self.comparison.end(),
             Code::Light => {
-                self.comparison.light(cpu_ns, done.calls);
+                self.comparison.light(&did);
                 self.light_ns[0] += cpu_ns;
-                self.light_ns[1] += done.steps_ns;
+                self.light_ns[1] += steps_ns;
                 if cpu_ns >= MIN_LIGHT_NS && first < samples.len() {
                     self.last_ns = cpu_ns;
                     self.last = samples[first..].iter().map(|s| (s.thread, s.executed)).collect();
                 }
             }
             Code::Native => {
-                self.comparison.native(cpu_ns, done.calls);
+                self.comparison.native(&did);
                 self.add_native(cpu_ns, slice, first, samples);
             }
         }
@@ -95,7 +90,7 @@ impl NativeTime {
 
     /// How many times faster than light code the program's own is.
     fn faster(&self) -> f64 {
-        self.comparison.calls().slower().unwrap_or_else(|| {
+        self.comparison.told().slower().unwrap_or_else(|| {
             let [all, steps] = self.light_ns;
             (all as f64 / all.saturating_sub(steps).max(1) as f64).clamp(1.0, MAX_FASTER)
         })

@@ -8,8 +8,8 @@ fn sample(slice: u32, thread: u32, instructions: u64) -> Sample {
     Sample { slice, thread, executed: [instructions, instructions / 2, instructions / 4] }
 }
 
-fn pace(cpu_ns: u64, calls: u64) -> Pace {
-    Pace { cpu_ns, calls, steps_ns: 0 }
+fn did(cpu_ns: u64, calls: u64) -> (Did, u64) {
+    (Did { cpu_ns, calls, ..Did::default() }, 0)
 }
 
 /// Two threads in 10 ms of light time, of which one did three times as much as the other, with so
@@ -17,16 +17,16 @@ fn pace(cpu_ns: u64, calls: u64) -> Pace {
 fn after_light(calls: u64) -> (NativeTime, Vec<Sample>) {
     let mut time = NativeTime::default();
     let mut samples = vec![sample(3, 0, 1000), sample(3, 2, 3000)];
-    time.add(Code::Light, pace(10 * MS, calls), 3, &mut samples);
+    time.add(Code::Light, did(10 * MS, calls), 3, &mut samples);
     (time, samples)
 }
 
 #[test]
 fn native_time_counts_at_the_rate_of_the_light_time_before() {
     let (mut time, mut samples) = after_light(0);
-    time.add(Code::Native, pace(50 * MS, 0), 4, &mut samples);
+    time.add(Code::Native, did(50 * MS, 0), 4, &mut samples);
     assert_eq!(samples[2..], [sample(4, 0, 5000), sample(4, 2, 15_000)]);
-    time.add(Code::Native, pace(10 * MS, 0), 5, &mut samples);
+    time.add(Code::Native, did(10 * MS, 0), 5, &mut samples);
     let estimated = time.into_estimated();
     assert_eq!(estimated[&2], [18_000, 9000, 4500]);
     assert_eq!(estimated.len(), 2);
@@ -36,7 +36,7 @@ fn native_time_counts_at_the_rate_of_the_light_time_before() {
 fn what_was_counted_meanwhile_is_not_counted_again() {
     let (mut time, mut samples) = after_light(0);
     samples.extend([sample(4, 1, 400), sample(4, 2, 3600)]);
-    time.add(Code::Native, pace(50 * MS, 0), 4, &mut samples);
+    time.add(Code::Native, did(50 * MS, 0), 4, &mut samples);
     let sum: u64 = samples[2..].iter().map(|sample| sample.executed[0]).sum();
     assert_eq!(sum, 20_000);
     let threads: Vec<u32> = samples[2..].iter().map(|sample| sample.thread).collect();
@@ -47,7 +47,7 @@ fn what_was_counted_meanwhile_is_not_counted_again() {
 fn threads_that_stay_in_light_code_add_nothing() {
     let (mut time, mut samples) = after_light(0);
     samples.push(sample(4, 2, 20_000));
-    time.add(Code::Native, pace(50 * MS, 0), 4, &mut samples);
+    time.add(Code::Native, did(50 * MS, 0), 4, &mut samples);
     let sum: u64 = samples[2..].iter().map(|sample| sample.executed[0]).sum();
     assert_eq!(sum, 20_000);
 }
@@ -55,25 +55,25 @@ fn threads_that_stay_in_light_code_add_nothing() {
 #[test]
 fn system_calls_tell_how_much_faster_than_light_code_the_program_is() {
     let (mut time, mut samples) = after_light(1000);
-    time.add(Code::Native, pace(50 * MS, 7500), 4, &mut samples);
+    time.add(Code::Native, did(50 * MS, 7500), 4, &mut samples);
     assert_eq!(samples[2], sample(4, 0, 7500));
     let (mut few, mut samples) = after_light(10);
-    few.add(Code::Native, pace(50 * MS, 75), 4, &mut samples);
+    few.add(Code::Native, did(50 * MS, 75), 4, &mut samples);
     assert_eq!(samples[2], sample(4, 0, 5000));
 }
 
 #[test]
 fn without_calls_the_steps_of_light_code_tell_that() {
     let (mut time, mut samples) = (NativeTime::default(), vec![sample(3, 0, 1000)]);
-    let light = Pace { cpu_ns: 10 * MS, calls: 0, steps_ns: 5 * MS };
+    let light = (did(10 * MS, 0).0, 5 * MS);
     time.add(Code::Light, light, 3, &mut samples);
-    time.add(Code::Native, pace(50 * MS, 0), 4, &mut samples);
+    time.add(Code::Native, did(50 * MS, 0), 4, &mut samples);
     assert_eq!(samples[1], sample(4, 0, 10_000));
 }
 
 #[test]
 fn without_light_time_nothing_is_told() {
     let (mut time, mut samples) = (NativeTime::default(), Vec::new());
-    time.add(Code::Native, pace(50 * MS, 0), 4, &mut samples);
+    time.add(Code::Native, did(50 * MS, 0), 4, &mut samples);
     assert!(samples.is_empty());
 }

@@ -1,0 +1,357 @@
+//! What threads do natively, by words in memory that grow with the program's work.
+//!
+//! Problem: natively, nothing counts what threads execute. Light code does, but its counters take
+//! room in the processor's store buffer. A loop that stores to a line that others store to as well
+//! can be three times as slow in light code for that, which its steps do not tell. Approach: on
+//! such lines, programs keep counters and sums. Where a word grows by as much for an instruction of
+//! the thread that writes it in light code as in checked code, which is slowed in other ways, it
+//! grows with the work, and so tells natively how much was done. A word that holds a time, or
+//! anything else that does not grow evenly, is none.
+//!
+//! Pure. Neighbours: the recorder's `watch/growing` chooses lines and reads them, [`Comparison`]
+//! compares light time with native time.
+//!
+//! [`Comparison`]: crate::Comparison
+
+use crate::constants::{FADES, MAX_DEVIATION, MAX_OTHERWISE, MIN_KNOWN, MIN_SLICES, MOST_WRITES};
+use std::collections::BTreeMap;
+
+/// Bytes of a line.
+pub const LINE_BYTES: usize = 64;
+/// A line as it is in memory.
+pub type Bytes = [u8; LINE_BYTES];
+
+/// The code that threads ran in a slice of time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ran {
+    /// Code with checks, in windows or outside.
+    Checked,
+    /// Translated code without checks.
+    Light,
+    /// The program's own.
+    Native,
+}
+
+/// A line that threads write.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Written {
+    /// Where it begins.
+    pub address: u64,
+    /// Threads, bytes that they write, bit i = byte i, and with how many events.
+    pub by: Vec<(u32, u64, u64)>,
+}
+
+impl Written {
+    /// The thread that writes most of what lies in these bytes; `None`: several do, or none.
+    fn writer(&self, mask: u64) -> (u64, Option<u32>) {
+        let mut events: BTreeMap<u32, u64> = BTreeMap::new();
+        for (thread, _, count) in self.by.iter().filter(|(_, bytes, _)| bytes & mask != 0) {
+            *events.entry(*thread).or_default() += count;
+        }
+        let all: u64 = events.values().sum();
+        let first = events.into_iter().max_by_key(|(_, count)| *count);
+        // Another one may have written it before this one did.
+        let alone = first.filter(|(_, count)| *count as f64 >= MOST_WRITES * all as f64);
+        (all, alone.map(|(thread, _)| thread))
+    }
+}
+
+/// Part of a line that may hold a number.
+#[derive(Clone, PartialEq, Debug)]
+struct Word {
+    offset: usize,
+    bytes: usize,
+    /// The thread that writes it; `None`: several do.
+    writer: Option<u32>,
+    /// In light slices: how many, and with more weight of later ones, work, growth, and the square
+    /// of growth over work. Work is that of the writer, or of all threads.
+    light: [f64; 4],
+    /// Growth and work in slices with checks.
+    checked: [f64; 2],
+    /// It grew the other way in some slice.
+    ended: bool,
+}
+
+impl Word {
+    fn new(offset: usize, bytes: usize, writer: Option<u32>) -> Self {
+        Self { offset, bytes, writer, light: [0.0; 4], checked: [0.0; 2], ended: false }
+    }
+
+    fn growth(&self, before: &Bytes, now: &Bytes) -> f64 {
+        let value = |line: &Bytes| {
+            let mut word = [0; 8];
+            word[..self.bytes].copy_from_slice(&line[self.offset..self.offset + self.bytes]);
+            u64::from_le_bytes(word)
+        };
+        let grown = value(now).wrapping_sub(value(before));
+        // Signed in as many bits as it has.
+        let unused = 64 - 8 * self.bytes as u32;
+        ((grown << unused) as i64 >> unused) as f64
+    }
+
+    /// Growth for each unit of work, where it is known and always about the same; and how far it
+    /// deviates, as a part.
+    fn rate(&self) -> Option<(f64, f64)> {
+        let [slices, work, grown, squares] = self.light;
+        if self.ended || slices < MIN_SLICES {
+            return None;
+        }
+        let rate = grown / work;
+        let variance = (squares / work - rate * rate).max(0.0);
+        let [grown, work] = self.checked;
+        let otherwise = grown / work / rate;
+        let same = (1.0 / MAX_OTHERWISE..=MAX_OTHERWISE).contains(&otherwise);
+        let deviation = variance.sqrt() / rate.abs();
+        (same && deviation <= MAX_DEVIATION).then_some((rate, deviation))
+    }
+
+    fn see(&mut self, ran: Ran, grown: f64, work: f64) {
+        match ran {
+            Ran::Native => self.ended |= self.light[2] * grown < 0.0,
+            _ if work == 0.0 => {}
+            Ran::Checked => {
+                self.checked[0] += grown;
+                self.checked[1] += work;
+            }
+            Ran::Light => {
+                self.ended |= self.light[2] * grown < 0.0;
+                let more = [0.0, work, grown, grown * grown / work];
+                let slices = self.light[0] + 1.0;
+                self.light = std::array::from_fn(|k| FADES * self.light[k] + more[k]);
+                self.light[0] = slices;
+            }
+        }
+    }
+}
+
+/// A line, and its words that threads write.
+#[derive(Clone, PartialEq, Debug)]
+struct Line {
+    address: u64,
+    words: Vec<Word>,
+    last: Option<Bytes>,
+}
+
+impl Line {
+    fn new(written: &Written) -> Self {
+        let word = |at: usize, bytes: usize| {
+            let mask = u64::MAX >> (LINE_BYTES - bytes) << at;
+            let (events, writer) = written.writer(mask);
+            (events > 0).then(|| Word::new(at, bytes, writer))
+        };
+        let of =
+            |bytes: usize| (0..LINE_BYTES).step_by(bytes).filter_map(move |at| word(at, bytes));
+        Self { address: written.address, words: of(4).chain(of(8)).collect(), last: None }
+    }
+}
+
+impl Line {
+    /// Whether both have the same words.
+    fn is_like(&self, other: &Self) -> bool {
+        let place = |word: &Word| (word.offset, word.bytes, word.writer);
+        let words = |line: &Self| line.words.iter().map(place).collect::<Vec<_>>();
+        self.address == other.address && words(self) == words(other)
+    }
+}
+
+/// The lines of a process whose words may grow with its work.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Growth {
+    lines: Vec<Line>,
+    /// What each thread did in light slices, the latest ones with more weight.
+    light: BTreeMap<u32, f64>,
+}
+
+impl Growth {
+    /// Looks at these lines from now on.
+    pub fn look_at(&mut self, lines: &[Written]) {
+        let mut known = std::mem::take(&mut self.lines);
+        self.lines = lines
+            .iter()
+            .map(|written| {
+                let new = Line::new(written);
+                let place = known.iter().position(|line| line.is_like(&new));
+                place.map_or(new, |at| known.swap_remove(at))
+            })
+            .collect();
+    }
+
+    /// Addresses of its lines.
+    pub fn addresses(&self) -> impl Iterator<Item = u64> + '_ {
+        self.lines.iter().map(|line| line.address)
+    }
+
+    /// A slice is over in which threads ran such code, or some of each (`None`), and counted this
+    /// work, by thread; `lines` is what the lines hold now, in the order of [`Self::addresses`],
+    /// and empty if they could not be read. Returns how much work was done: natively, by the words
+    /// that grow with it. `None` if they do not tell that.
+    pub fn see(&mut self, ran: Option<Ran>, work: &[(u32, u64)], lines: &[Bytes]) -> Option<u64> {
+        if lines.len() != self.lines.len() {
+            self.lines.iter_mut().for_each(|line| line.last = None);
+            return None;
+        }
+        let of = |thread: u32| work.iter().filter(move |one| one.0 == thread).map(|one| one.1);
+        let all: u64 = work.iter().map(|one| one.1).sum();
+        // By writer: the deviation of the word that is the most even, and what it tells.
+        let mut done: BTreeMap<Option<u32>, (f64, f64)> = BTreeMap::new();
+        for (line, now) in self.lines.iter_mut().zip(lines) {
+            let before = line.last.replace(*now);
+            let (Some(before), Some(ran)) = (before, ran) else { continue };
+            for word in &mut line.words {
+                let grown = word.growth(&before, now);
+                if let Some((rate, deviation)) = word.rate() {
+                    let told = (deviation, (grown / rate).max(0.0));
+                    let best = done.entry(word.writer).or_insert(told);
+                    *best = if deviation < best.0 { told } else { *best };
+                }
+                let work = word.writer.map_or(all, |thread| of(thread).sum());
+                word.see(ran, grown, work as f64);
+            }
+        }
+        match ran? {
+            Ran::Checked => None,
+            Ran::Light => {
+                self.light.values_mut().for_each(|light| *light *= FADES);
+                work.iter().for_each(|&(thread, work)| {
+                    *self.light.entry(thread).or_default() += work as f64;
+                });
+                self.all(&done).map(|_| all)
+            }
+            Ran::Native => self.all(&done).map(|work| work as u64),
+        }
+    }
+
+    /// What all threads did, by what those did whose words tell it, or by words that several write.
+    fn all(&self, done: &BTreeMap<Option<u32>, (f64, f64)>) -> Option<f64> {
+        let told = done.iter().filter_map(|(writer, (_, work))| Some(((*writer)?, work)));
+        let (mut sum, mut light) = (0.0, 0.0);
+        for (thread, work) in told {
+            sum += work;
+            light += self.light.get(&thread).copied().unwrap_or(0.0);
+        }
+        let all: f64 = self.light.values().sum();
+        match light >= MIN_KNOWN * all && light > 0.0 {
+            true => Some(sum * all / light),
+            false => done.get(&None).map(|(_, work)| *work),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Random;
+
+    const ADDRESS: u64 = 0x1000;
+
+    fn line(values: [u64; 2]) -> Bytes {
+        let mut bytes = [0; LINE_BYTES];
+        bytes[8..16].copy_from_slice(&values[0].to_le_bytes());
+        bytes[16..24].copy_from_slice(&values[1].to_le_bytes());
+        bytes
+    }
+
+    fn written(by: &[(u32, u64, u64)]) -> Written {
+        Written { address: ADDRESS, by: by.to_vec() }
+    }
+
+    /// Checked, light and native slices in turns, in which two threads do as much as `next` says,
+    /// by the kind of time; it also says what the two words of a line hold then. Returns what all
+    /// did in the last native slice, in truth and as the words tell.
+    fn told(
+        by: &[(u32, u64, u64)],
+        next: &mut dyn FnMut(Ran) -> ([u64; 2], [u64; 2]),
+    ) -> (u64, Option<u64>) {
+        let mut growth = Growth::default();
+        growth.look_at(&[written(by)]);
+        let mut last = (0, None);
+        for ran in [Ran::Checked, Ran::Light, Ran::Native].repeat(6) {
+            let (work, words) = next(ran);
+            let counted = if ran == Ran::Native { [0; 2] } else { work };
+            let told = growth.see(Some(ran), &[(1, counted[0]), (2, counted[1])], &[line(words)]);
+            last = (work.iter().sum(), told);
+        }
+        last
+    }
+
+    fn near((truth, told): (u64, Option<u64>)) -> bool {
+        told.is_some_and(|told| (told as f64 / truth as f64 - 1.0).abs() < 0.01)
+    }
+
+    /// Each thread writes one of the words; the second one has cleared that of the first.
+    const APART: [(u32, u64, u64); 3] = [(1, 0xff00, 95), (2, 0xff00, 5), (2, 0xff_0000, 50)];
+
+    #[test]
+    fn counters_tell_what_each_thread_did_natively() {
+        // Chance says who has a processor. One counts down, and runs over.
+        let (mut random, mut words) = (Random::new(5), [7, 1000_u64]);
+        let told = told(&APART, &mut |_| {
+            let work = [0; 2].map(|_| random.up_to(1_000_000));
+            words[0] += work[0] / 10;
+            words[1] = words[1].wrapping_sub(work[1] / 4);
+            (work, words)
+        });
+        assert!(near(told), "{told:?}");
+    }
+
+    #[test]
+    fn one_thread_stands_for_both_and_so_does_what_both_write() {
+        let mut word = 0;
+        let work = [300_000, 700_000];
+        let one = told(&[(1, 0xff00, 1)], &mut |_| {
+            word += work[0];
+            (work, [word, 0])
+        });
+        assert!(near(one), "{one:?}");
+        let both = told(&[(1, 0xff00, 50), (2, 0xff00, 40)], &mut |_| {
+            word += work[0] + work[1];
+            (work, [word, 0])
+        });
+        assert!(near(both), "{both:?}");
+    }
+
+    #[test]
+    fn what_does_not_grow_evenly_tells_nothing() {
+        let (mut random, work) = (Random::new(3), [100_000; 2]);
+        assert_eq!(told(&APART, &mut |_| (work, [random.up_to(1 << 40), 0])).1, None);
+        let mut now_and_then = [0, 0];
+        let waves = told(&APART, &mut |_| {
+            now_and_then[1] += 1;
+            now_and_then[0] += 1_000_000 * u64::from(now_and_then[1] % 5 == 0);
+            (work, [now_and_then[0], 0])
+        });
+        assert_eq!(waves.1, None);
+        assert_eq!(told(&APART, &mut |_| (work, [5, 5])).1, None, "never changes");
+    }
+
+    #[test]
+    fn a_word_that_holds_a_time_is_none() {
+        // Code with checks takes five times as long.
+        let mut time = 0;
+        let told = told(&APART, &mut |ran| {
+            time += match ran {
+                Ran::Checked => 500_000,
+                Ran::Light => 100_000,
+                Ran::Native => 50_000,
+            };
+            ([100_000; 2], [time, time])
+        });
+        assert_eq!(told.1, None);
+    }
+
+    #[test]
+    fn lines_that_stay_are_known_further() {
+        let mut growth = Growth::default();
+        let see = |growth: &mut Growth, lines: &[Bytes]| {
+            growth.see(Some(Ran::Light), &[(1, 1000)], lines)
+        };
+        growth.look_at(&[written(&APART)]);
+        see(&mut growth, &[line([0, 0])]);
+        let other = Written { address: 2 * ADDRESS, by: vec![(1, 1, 1)] };
+        growth.look_at(&[other, written(&APART)]);
+        assert_eq!(growth.addresses().collect::<Vec<_>>(), [2 * ADDRESS, ADDRESS]);
+        assert!(growth.lines[0].last.is_none() && growth.lines[1].last.is_some());
+        see(&mut growth, &[]);
+        assert!(growth.lines[1].last.is_none(), "could not be read");
+    }
+}
