@@ -21,6 +21,14 @@ pub struct Did {
     pub grown_ns: u64,
 }
 
+impl Did {
+    /// The same where words are not to tell how fast threads are that run at once.
+    #[must_use]
+    pub fn without_growth(self) -> Self {
+        Self { grown: 0, grown_ns: 0, ..self }
+    }
+}
+
 impl AddAssign for Did {
     fn add_assign(&mut self, more: Self) {
         self.cpu_ns += more.cpu_ns;
@@ -67,7 +75,8 @@ impl Compared {
         (self.made.max(self.expected) >= MIN_CALLS).then_some(times)
     }
 
-    fn by_growth(&self) -> Option<f64> {
+    /// The same by words that grow alone.
+    pub fn by_growth(&self) -> Option<f64> {
         let tells = self.grown_ns >= MIN_COMPARED && self.grown > 0;
         let times = self.expected_growth as f64 / self.grown as f64;
         tells.then(|| times.clamp(1.0, MAX_SLOWER))

@@ -30,6 +30,8 @@ pub enum Ran {
     Light,
     /// The program's own.
     Native,
+    /// The same, but only one of them.
+    Alone,
 }
 
 /// A line that threads write.
@@ -107,7 +109,7 @@ impl Word {
 
     fn see(&mut self, ran: Ran, grown: f64, work: f64) {
         match ran {
-            Ran::Native => self.ended |= self.light[2] * grown < 0.0,
+            Ran::Native | Ran::Alone => self.ended |= self.light[2] * grown < 0.0,
             _ if work == 0.0 => {}
             Ran::Checked => {
                 self.checked[0] += grown;
@@ -218,6 +220,10 @@ impl Growth {
                 self.all(&done).map(|_| all)
             }
             Ran::Native => self.all(&done).map(|work| work as u64),
+            Ran::Alone => {
+                let own = done.iter().filter(|(writer, _)| writer.is_some());
+                Some(own.map(|(_, (_, work))| *work as u64).sum())
+            }
         }
     }
 
@@ -332,7 +338,7 @@ mod tests {
             time += match ran {
                 Ran::Checked => 500_000,
                 Ran::Light => 100_000,
-                Ran::Native => 50_000,
+                Ran::Native | Ran::Alone => 50_000,
             };
             ([100_000; 2], [time, time])
         });

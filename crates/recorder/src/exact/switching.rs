@@ -8,6 +8,7 @@
 //! [`windowed`](crate::windowed) makes estimates of the counts.
 
 mod asking;
+mod done;
 mod light;
 mod solo;
 pub mod steps;
@@ -20,6 +21,7 @@ use self::solo::{Solo, Solos};
 use self::stretches::{ANEW, MIN_STRETCH_NS, Rate, Stretch, Tracking, tracked_parts};
 use crate::clock::children_time;
 use crate::memory::{Mapping, SharedMemory};
+pub use done::Done;
 use std::io;
 use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use std::time::Duration;
@@ -66,44 +68,6 @@ pub struct Part {
     pub phase: Phase,
     /// Whether code with checks was run, so that tracked blocks were observed.
     pub checked: bool,
-}
-
-/// What a program has done up to a moment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Done {
-    /// Processor time of all processes, ns.
-    pub cpu_ns: u64,
-    pub instructions: u64,
-    /// Threads that have executed something in the last slice.
-    pub active: u64,
-    pub events: u64,
-    /// Transfers, with those that late ones stand for; those; and first accesses of blocks whose
-    /// last writer may have been forgotten.
-    pub transfers: u64,
-    pub far: u64,
-    pub unknown: u64,
-    /// Checks, and additions to tallies.
-    pub steps: [u64; 2],
-    /// Looks at what was allocated or freed, in parts ([`wire::objects::HOOK_PARTS`]).
-    pub hooks: u64,
-    /// Time for translating, ns.
-    pub translating: u64,
-    /// System calls.
-    pub calls: u64,
-    /// Work by the words that grow with it, and the processor time for that, ns.
-    pub grown: u64,
-    pub grown_ns: u64,
-}
-
-impl Done {
-    fn did_since(&self, before: &Self) -> Did {
-        Did {
-            cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
-            calls: self.calls.saturating_sub(before.calls),
-            grown: self.grown.saturating_sub(before.grown),
-            grown_ns: self.grown_ns.saturating_sub(before.grown_ns),
-        }
-    }
 }
 
 /// The windows of a recording.
@@ -262,15 +226,9 @@ impl<'a> Switching<'a> {
         self.code
     }
 
-    /// The code that all threads run, if it is to be known what they do natively; `None` where one
-    /// runs alone, too.
+    /// The code that threads run, if it is to be known what they do natively.
     pub fn ran(&self) -> Option<Ran> {
-        let wanted = self.native && self.solos.now == Solo::No;
-        wanted.then_some(match self.code {
-            Code::Checked => Ran::Checked,
-            Code::Light => Ran::Light,
-            Code::Native => Ran::Native,
-        })
+        self.solos.ran(self.code).filter(|_| self.native)
     }
 
     /// Asks threads in light code to leave it for the program's own, or no longer, when it is time.
@@ -433,12 +391,21 @@ impl<'a> Switching<'a> {
         };
         let native = self.native && is_native;
         let lit = if native { now_ns + light } else { until };
+        let knows = self.native && self.spent.compared.by_growth().is_some();
+        if knows {
+            self.solos.begin_native();
+        }
+        let (off, budget) = (&self.spent.off, self.budget);
         if native {
-            parts.push(Stretch::new(until, Code::Native));
+            parts.extend(match knows {
+                true => self.solos.within([lit, until], Code::Native, off, budget),
+                false => vec![Stretch::new(until, Code::Native)],
+            });
         }
         parts.extend(match self.fixed_ns {
-            Some(each) => solo::repeated(now_ns + each / 16, lit, 1, [each / 16; 2]),
-            None => self.solos.within_light(now_ns, lit, &self.spent.off, self.budget),
+            Some(each) => solo::repeated(now_ns + each / 16, lit, 1, [each / 16; 2], Code::Light),
+            None if knows => vec![Stretch::new(lit, Code::Light)],
+            None => self.solos.within([now_ns, lit], Code::Light, off, budget),
         });
     }
 
@@ -463,11 +430,7 @@ impl<'a> Switching<'a> {
             Phase::Off | Phase::Late => self.spent.off += slice,
             Phase::WarmUp | Phase::Counting => self.spent.on += slice,
         }
-        self.solos.settle(&slice, self.code);
-        self.lit.add(self.code, &slice, &done.did_since(&before));
-        self.spent.compared = self.lit.compared();
-        let percent = (100.0 * self.lit.slower()) as u32;
-        self.first.records()[0].light_slower.store(percent, Relaxed);
+        self.settle_code(&slice, done.did_since(&before));
         if self.code == Code::Native {
             self.switched.native_ns += slice.wall;
         }
@@ -504,6 +467,17 @@ impl<'a> Switching<'a> {
             self.late.1 += work;
             self.late_work += work;
         }
+    }
+
+    /// The same of what it tells of the code that threads ran in it.
+    fn settle_code(&mut self, slice: &Spent, did: Did) {
+        self.solos.settle(slice, self.code, did.grown);
+        if self.solos.now == Solo::No {
+            self.lit.add(self.code, slice, &did);
+        }
+        self.spent.compared = self.lit.compared();
+        let percent = (100.0 * self.lit.slower()) as u32;
+        self.first.records()[0].light_slower.store(percent, Relaxed);
     }
 
     /// A window is over.

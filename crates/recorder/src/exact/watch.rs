@@ -12,6 +12,7 @@
 //! [`regions`]: crate::regions
 
 mod costs;
+mod done;
 mod growing;
 pub mod live;
 mod look;
@@ -19,7 +20,7 @@ mod native;
 mod seen;
 pub mod view;
 
-use crate::clock::{clock, cpu_time, monotonic_ns};
+use crate::clock::{cpu_time, monotonic_ns};
 use crate::error::RecorderError;
 use crate::flows::Flows;
 use crate::memory::Mapping;
@@ -27,7 +28,7 @@ use crate::page_history::Histories;
 use crate::running::Looks;
 use crate::session::{Session, SessionOptions};
 use crate::signals::block_signals;
-use crate::switching::{Code, Done, Switching, steps};
+use crate::switching::{Code, Done, Switching};
 use crate::timeline::{Executed, Sample, Timeline, join_samples};
 use costs::{Costs, SHARE};
 use growing::Growing;
@@ -39,7 +40,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::thread;
 use std::time::{Duration, Instant};
 use types::tally::{self, Meaning};
-use windows::{Did, Ran};
+use windows::Ran;
 use wire::session::{
     Calls, Header, MAX_SEGMENTS, MAX_THREADS, ThreadArea, ThreadPage, life, state,
 };
@@ -183,9 +184,17 @@ impl Watch<'_> {
             self.publish();
         }
         let Some(switching) = self.switching.as_mut() else { return Ok(()) };
-        switching.show_solo(|| self.processes.iter().flat_map(|p| p.executed(before)).collect());
+        let executed = || self.processes.iter().flat_map(|p| p.executed(before)).collect();
         let failed = |error| RecorderError::SharedMemory { what: "recording", error, hint: "" };
-        let shown = switching.show();
+        // Threads that are to wait find that they are when they are asked to leave their code, and
+        // threads that go on see where to.
+        let shown = match switching.code() {
+            Code::Native => switching.show().inspect(|()| switching.show_solo(executed)),
+            _ => {
+                switching.show_solo(executed);
+                switching.show()
+            }
+        };
         if switching.code() != Code::Native {
             self.processes.iter().for_each(Process::call_home);
         }
@@ -469,58 +478,6 @@ impl<'a> Process<'a> {
         }
     }
 
-    /// Adds what has been done in slice `slice`, which has been noted, while threads ran `code`.
-    fn add_done(&mut self, done: &mut Done, slice: u32, (code, ran): (Code, Option<Ran>)) {
-        let cpu_ns = self.cpu_since();
-        done.cpu_ns += cpu_ns;
-        let calls = std::mem::take(&mut self.calls_made);
-        done.calls += calls;
-        let steps_ns = steps::time_ns(self.counted.steps);
-        let translating = steps::ticks_ns(self.counted.translating);
-        // Where little else is done, what is left is chance.
-        let other = match code {
-            Code::Light => translating.min(cpu_ns / 5 * 4),
-            _ => 0,
-        };
-        let cpu_ns = cpu_ns - other;
-        let mut did = Did { cpu_ns, calls, ..Did::default() };
-        if let Some(grown) = self.grown(ran, slice) {
-            did = Did { grown, grown_ns: cpu_ns, ..did };
-        }
-        done.grown += did.grown;
-        done.grown_ns += did.grown_ns;
-        self.native_time.add(code, (did, steps_ns), slice, &mut self.seen.samples);
-        let samples = self.seen.samples.iter().rev().take_while(|sample| sample.slice == slice);
-        for sample in samples {
-            done.active += 1;
-            done.instructions += sample.executed[0];
-        }
-        let counted = std::mem::take(&mut self.counted);
-        done.events += counted.events;
-        done.transfers += counted.transfers;
-        done.far += counted.far;
-        done.unknown += counted.unknown;
-        done.hooks += counted.hooks;
-        done.translating += translating;
-        done.steps.iter_mut().zip(counted.steps).for_each(|(all, more)| *all += more);
-    }
-
-    /// Work that the process did in slice `slice` by the words that grow with it.
-    fn grown(&mut self, ran: Option<Ran>, slice: u32) -> Option<u64> {
-        let pid = self.shared.as_ref()?.header().pid.load(Relaxed);
-        let samples = self.seen.samples.iter().rev().take_while(|sample| sample.slice == slice);
-        let work: Vec<_> = samples.map(|sample| (sample.thread, sample.executed[0])).collect();
-        self.growing.see(pid, ran, &work)
-    }
-
-    /// Processor time that the process has used since it was looked at last, ns.
-    fn cpu_since(&mut self) -> u64 {
-        let pid = self.shared.as_ref().map(|shared| shared.header().pid.load(Relaxed));
-        let Some(cpu) = pid.and_then(process_time) else { return 0 };
-        let cpu_ns = cpu.as_nanos() as u64;
-        cpu_ns.saturating_sub(std::mem::replace(&mut self.cpu_ns, cpu_ns))
-    }
-
     fn into_seen(self) -> Seen {
         Seen { native: self.native_time.into_estimated(), ..self.seen }
     }
@@ -578,14 +535,6 @@ impl<'a> Process<'a> {
         self.shared.as_ref()?;
         Some(self.look_at.saturating_duration_since(Instant::now()))
     }
-}
-
-/// Processor time of a process; `None` when it is gone.
-fn process_time(pid: u32) -> Option<Duration> {
-    let mut id = 0;
-    // SAFETY: a valid place for the clock's number.
-    let found = unsafe { libc::clock_getcpuclockid(pid as libc::pid_t, &mut id) };
-    (pid != 0 && found == 0).then(|| clock(id))
 }
 
 #[cfg(test)]

@@ -1,17 +1,19 @@
 //! Solo time: moments in which one thread runs alone, so that it is known how much threads slow
 //! each other (`windows::SoloTime`).
 //!
-//! In light code, threads are asked to come to the dispatcher, where they wait; then one runs
-//! alone; then all go on. What is compared begins and ends while all wait: the kernel tells a
-//! process's time exactly only of threads that do not run. Neighbours: `switching` goes from one
-//! part of a step to the next, the agent's `solo` has the threads wait.
+//! Threads are asked to come to the dispatcher, where they wait; then one runs alone; then all go
+//! on. What is compared begins and ends while all wait: the kernel tells a process's time exactly
+//! only of threads that do not run. They run light code, or natively where words in memory tell
+//! what they do: light code may be slow in just those loops in which threads slow each other.
+//! Neighbours: `switching` goes from one part of a step to the next, the agent's `solo` has the
+//! threads wait.
 
 use super::Code;
 use super::stretches::Stretch;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use windows::constants::MIN_AT_ONCE;
-use windows::{Random, Slowed, SoloTime, Spent};
+use windows::{Ran, Random, Slowed, SoloTime, Spent};
 use wire::session::Header;
 
 /// How long threads are asked to come, and how long the one runs alone, ns.
@@ -47,7 +49,11 @@ pub enum Solo {
 /// The solo time of a recording.
 pub(super) struct Solos {
     pub now: Solo,
+    /// In light code, and natively.
     looks: SoloTime,
+    native_looks: SoloTime,
+    /// What threads run when they are not asked.
+    code: Code,
     /// What has been spent since all waited last, and whether one ran alone.
     since: Option<(Spent, bool)>,
     /// What threads have spent together before that.
@@ -68,6 +74,8 @@ impl Solos {
         Self {
             now: Solo::No,
             looks: SoloTime::default(),
+            native_looks: SoloTime::default(),
+            code: Code::Light,
             since: None,
             together: None,
             taken_ns: 0,
@@ -79,17 +87,25 @@ impl Solos {
         }
     }
 
-    /// A part of a step that had these processes spend `slice` is over.
-    pub fn settle(&mut self, slice: &Spent, code: Code) {
-        if code != Code::Light {
+    /// A part of a step that had these processes spend `slice` is over; `grown`: what they did by
+    /// the words that grow with that.
+    pub fn settle(&mut self, slice: &Spent, code: Code, grown: u64) {
+        let other = self.now != Solo::Asked && code != self.code;
+        if other || code == Code::Checked {
             (self.since, self.together) = (None, None);
-            return;
+        }
+        if self.now != Solo::Asked {
+            self.code = code;
         }
         if self.now != Solo::No {
             self.taken_ns += slice.wall;
         }
+        let mut slice = *slice;
+        if self.code == Code::Native {
+            (slice.work, slice.translating) = (grown, 0);
+        }
         if let Some((since, alone)) = &mut self.since {
-            *since += *slice;
+            *since += slice;
             *alone |= self.now == Solo::Alone;
         }
         if self.now == Solo::Asked {
@@ -97,12 +113,32 @@ impl Solos {
         }
     }
 
+    /// What threads run, or have just run while they were asked to wait, if that is to be known by
+    /// the words that grow.
+    pub fn ran(&self, code: Code) -> Option<Ran> {
+        let alone = self.since.is_some_and(|(_, alone)| alone);
+        match (self.now, code) {
+            (Solo::No, Code::Checked) => Some(Ran::Checked),
+            (Solo::No, Code::Light) => Some(Ran::Light),
+            (Solo::No, Code::Native) => Some(Ran::Native),
+            (Solo::Alone, Code::Native) => Some(Ran::Alone),
+            (Solo::Asked, _) if self.code == Code::Native => {
+                Some(if alone { Ran::Alone } else { Ran::Native })
+            }
+            (Solo::Alone | Solo::Asked, _) => None,
+        }
+    }
+
     /// What has been spent since all waited last is known now.
     fn all_wait(&mut self) {
         match self.since.replace((Spent::default(), false)) {
             Some((spent, true)) => {
+                let looks = match self.code {
+                    Code::Native => &mut self.native_looks,
+                    _ => &mut self.looks,
+                };
                 if let Some(together) = self.together.take() {
-                    self.looks.add(&spent, &together);
+                    looks.add(&spent, &together);
                 }
             }
             Some((spent, false)) => self.together = Some(spent).filter(runs_at_once),
@@ -110,25 +146,38 @@ impl Solos {
         }
     }
 
-    /// Light time from `now_ns` to `until_ns` with as much solo time as there is room for and the
-    /// budget gives, the first part last.
-    pub fn within_light(
+    /// Time from `from_ns` to `until_ns` in which threads run light code or natively, with as much
+    /// solo time as there is room for and the budget gives, the first part last.
+    pub fn within(
         &mut self,
-        now_ns: u64,
-        until_ns: u64,
+        [from_ns, until_ns]: [u64; 2],
+        code: Code,
         off: &Spent,
         budget: Option<f64>,
     ) -> Vec<Stretch> {
-        let began_ns = *self.began_ns.get_or_insert(now_ns);
+        let began_ns = *self.began_ns.get_or_insert(from_ns);
         let given = budget.map_or(MOST, |budget| (FOR_SOLO * (budget - 1.0)).min(MOST));
-        let given_ns = AT_FIRST_NS + (given * now_ns.saturating_sub(began_ns) as f64) as u64;
+        let given_ns = AT_FIRST_NS + (given * from_ns.saturating_sub(began_ns) as f64) as u64;
         let left = given_ns.saturating_sub(self.taken_ns) / (ALONE_NS + 2 * ASK_NS);
-        let room = (until_ns - now_ns).saturating_sub(WARM_NS + ASK_NS) / EACH_NS;
+        let room = (until_ns - from_ns).saturating_sub(WARM_NS + ASK_NS) / EACH_NS;
         match left.min(room) {
             number if number > 0 && runs_at_once(off) => {
-                repeated(now_ns + WARM_NS, until_ns, number, [ASK_NS, ALONE_NS])
+                let end_ns = (from_ns + WARM_NS + ASK_NS + number * EACH_NS).min(until_ns);
+                let end_ns = if code == Code::Native { end_ns } else { until_ns };
+                let parts = repeated(from_ns + WARM_NS, end_ns, number, [ASK_NS, ALONE_NS], code);
+                let rest = (end_ns < until_ns).then(|| Stretch::new(until_ns, code));
+                rest.into_iter().chain(parts).collect()
             }
-            _ => vec![Stretch::new(until_ns, Code::Light)],
+            _ => vec![Stretch::new(until_ns, code)],
+        }
+    }
+
+    /// Words tell what threads do natively: what was seen in light code before does not count
+    /// against that.
+    pub fn begin_native(&mut self) {
+        if self.native_looks.is_empty() && !self.looks.is_empty() {
+            self.looks = SoloTime::default();
+            self.taken_ns = 0;
         }
     }
 
@@ -158,20 +207,25 @@ impl Solos {
 
     /// What it has told.
     pub fn slowed(&self) -> Option<Slowed> {
-        self.looks.slowed()
+        self.native_looks.slowed().or_else(|| self.looks.slowed())
     }
 }
 
-/// Light time up to `warm_ns`. Then, `number` times, light time that ends with solo time; all wait
-/// for `ask_ns` before and after one runs alone for `alone_ns`. The first part comes last.
+/// Time up to `warm_ns` in which threads run this code. Then, `number` times, such time that ends
+/// with solo time; all wait for `ask_ns` before and after one runs alone for `alone_ns`. The first
+/// part comes last.
 pub(super) fn repeated(
     warm_ns: u64,
     until_ns: u64,
     number: u64,
     [ask_ns, alone_ns]: [u64; 2],
+    code: Code,
 ) -> Vec<Stretch> {
     let each_ns = (until_ns - warm_ns).saturating_sub(ask_ns) / number;
-    let part = |until_ns, solo| Stretch { solo, ..Stretch::new(until_ns, Code::Light) };
+    let part = |until_ns, solo| {
+        let code = if solo == Solo::Asked { Code::Light } else { code };
+        Stretch { solo, ..Stretch::new(until_ns, code) }
+    };
     let parts = |nth: u64| {
         let end_ns = until_ns - nth * each_ns;
         let alone_end_ns = end_ns - ask_ns;
@@ -228,8 +282,10 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn solo_time_lies_within_light_time() {
-        let parts = repeated(3 * MS, 24 * MS, 2, [MS, 2 * MS]);
+    fn solo_time_lies_within_other_time() {
+        let parts = repeated(3 * MS, 24 * MS, 2, [MS, 2 * MS], Code::Native);
+        let asked = |part: &Stretch| (part.solo == Solo::Asked) == (part.code == Code::Light);
+        assert!(parts.iter().all(asked), "threads come home when they are asked");
         let in_order: Vec<_> = parts.iter().rev().map(|p| (p.until_ns / MS, p.solo)).collect();
         let look = |end| {
             let until = [end - 4, end - 3, end - 1, end];
@@ -246,10 +302,8 @@ mod tests {
         let mut solos = Solos::new(1);
         let light = |solos: &mut Solos, solo, cpu, work| {
             solos.now = solo;
-            solos.settle(
-                &Spent { wall: 10 * MS, cpu: cpu * MS, work, ..Spent::default() },
-                Code::Light,
-            );
+            let spent = Spent { wall: 10 * MS, cpu: cpu * MS, work, ..Spent::default() };
+            solos.settle(&spent, Code::Light, 0);
         };
         for _ in 0..8 {
             light(&mut solos, Solo::No, 50, 1);
@@ -259,10 +313,34 @@ mod tests {
             light(&mut solos, Solo::Asked, 4, 1_000_000);
             light(&mut solos, Solo::Alone, 1, 5_000_000);
             light(&mut solos, Solo::Asked, 9, 0);
-            solos.settle(&Spent::default(), Code::Native);
+            solos.settle(&Spent::default(), Code::Native, 0);
         }
         assert_eq!(solos.looks.len(), 8);
         assert!((solos.slowed().unwrap().share - 0.5).abs() < 1e-6);
+    }
+
+    #[test]
+    fn natively_words_tell_what_is_done() {
+        let mut solos = Solos::new(1);
+        let mut part = |solo, code, cpu, grown| {
+            solos.now = solo;
+            let ran = solos.ran(code);
+            // What is counted while threads come home is no measure.
+            let spent = Spent { wall: 10 * MS, cpu: cpu * MS, work: 77, ..Spent::default() };
+            solos.settle(&spent, code, grown);
+            ran
+        };
+        for _ in 0..8 {
+            assert_eq!(part(Solo::No, Code::Light, 50, 1), Some(Ran::Light));
+            assert_eq!(part(Solo::No, Code::Native, 50, 1), Some(Ran::Native));
+            assert_eq!(part(Solo::Asked, Code::Light, 0, 0), Some(Ran::Native));
+            assert_eq!(part(Solo::No, Code::Native, 36, 9_000_000), Some(Ran::Native));
+            assert_eq!(part(Solo::Asked, Code::Light, 4, 1_000_000), Some(Ran::Native));
+            assert_eq!(part(Solo::Alone, Code::Native, 8, 3_900_000), Some(Ran::Alone));
+            assert_eq!(part(Solo::Asked, Code::Light, 2, 100_000), Some(Ran::Alone));
+        }
+        assert_eq!((solos.looks.len(), solos.native_looks.len()), (0, 8));
+        assert!((solos.slowed().unwrap().share - 0.375).abs() < 1e-6);
     }
 
     #[test]
@@ -271,15 +349,18 @@ mod tests {
         let idle = Spent { cpu: 10 * MS, ..busy };
         let mut solos = Solos::new(1);
         let none = |parts: Vec<Stretch>| parts.iter().all(|part| part.solo == Solo::No);
-        assert!(none(solos.within_light(0, 10 * MS, &idle, None)), "one thread at once");
-        assert!(none(solos.within_light(0, MS, &busy, None)), "nothing to compare it with");
+        assert!(none(solos.within([0, 10 * MS], Code::Light, &idle, None)), "one thread at once");
+        assert!(
+            none(solos.within([0, MS], Code::Light, &busy, None)),
+            "nothing to compare it with"
+        );
         let mut now = 0;
         while now < 10_000 * MS {
             let mut from = now;
-            let parts = solos.within_light(now, now + 20 * MS, &busy, Some(1.2));
+            let parts = solos.within([now, now + 20 * MS], Code::Light, &busy, Some(1.2));
             for part in parts.iter().rev() {
                 solos.now = part.solo;
-                solos.settle(&Spent { wall: part.until_ns - from, ..busy }, part.code);
+                solos.settle(&Spent { wall: part.until_ns - from, ..busy }, part.code, 0);
                 from = part.until_ns;
             }
             now += 20 * MS;

@@ -1,0 +1,44 @@
+//! What a recorded program has done up to a moment.
+//!
+//! Neighbour: `watch` adds it up, `switching` compares moments.
+
+use windows::Did;
+
+/// What a program has done up to a moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Done {
+    /// Processor time of all processes, ns.
+    pub cpu_ns: u64,
+    pub instructions: u64,
+    /// Threads that have executed something in the last slice.
+    pub active: u64,
+    pub events: u64,
+    /// Transfers, with those that late ones stand for; those; and first accesses of blocks whose
+    /// last writer may have been forgotten.
+    pub transfers: u64,
+    pub far: u64,
+    pub unknown: u64,
+    /// Checks, and additions to tallies.
+    pub steps: [u64; 2],
+    /// Looks at what was allocated or freed, in parts ([`wire::objects::HOOK_PARTS`]).
+    pub hooks: u64,
+    /// Time for translating, ns.
+    pub translating: u64,
+    /// System calls.
+    pub calls: u64,
+    /// Work by the words that grow with it, and the processor time for that, ns.
+    pub grown: u64,
+    pub grown_ns: u64,
+}
+
+impl Done {
+    /// What was done since an earlier moment, to compare light code with native code.
+    pub(super) fn did_since(&self, before: &Self) -> Did {
+        Did {
+            cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
+            calls: self.calls.saturating_sub(before.calls),
+            grown: self.grown.saturating_sub(before.grown),
+            grown_ns: self.grown_ns.saturating_sub(before.grown_ns),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What a process has done in a slice that is over.
+//!
+//! Neighbours: `watch` has noted what its threads did, `switching` gets the sums of all processes.
+
+use super::Process;
+use crate::clock::clock;
+use crate::switching::{Code, Done, steps};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use windows::{Did, Ran};
+
+impl Process<'_> {
+    /// Adds what has been done in slice `slice`, which has been noted, while threads ran `code`.
+    pub(super) fn add_done(
+        &mut self,
+        done: &mut Done,
+        slice: u32,
+        (code, ran): (Code, Option<Ran>),
+    ) {
+        let cpu_ns = self.cpu_since();
+        done.cpu_ns += cpu_ns;
+        let calls = std::mem::take(&mut self.calls_made);
+        done.calls += calls;
+        let steps_ns = steps::time_ns(self.counted.steps);
+        let translating = steps::ticks_ns(self.counted.translating);
+        // Where little else is done, what is left is chance.
+        let other = match code {
+            Code::Light => translating.min(cpu_ns / 5 * 4),
+            _ => 0,
+        };
+        let cpu_ns = cpu_ns - other;
+        let mut did = Did { cpu_ns, calls, ..Did::default() };
+        if let Some(grown) = self.grown(ran, slice) {
+            did = Did { grown, grown_ns: cpu_ns, ..did };
+        }
+        done.grown += did.grown;
+        done.grown_ns += did.grown_ns;
+        // Threads that are asked to wait come from native code, too.
+        let code = match ran {
+            Some(Ran::Native | Ran::Alone) => Code::Native,
+            _ => code,
+        };
+        if ran == Some(Ran::Alone) {
+            did = did.without_growth();
+        }
+        self.native_time.add(code, (did, steps_ns), slice, &mut self.seen.samples);
+        let samples = self.seen.samples.iter().rev().take_while(|sample| sample.slice == slice);
+        for sample in samples {
+            done.active += 1;
+            done.instructions += sample.executed[0];
+        }
+        let counted = std::mem::take(&mut self.counted);
+        done.events += counted.events;
+        done.transfers += counted.transfers;
+        done.far += counted.far;
+        done.unknown += counted.unknown;
+        done.hooks += counted.hooks;
+        done.translating += translating;
+        done.steps.iter_mut().zip(counted.steps).for_each(|(all, more)| *all += more);
+    }
+
+    /// Work that the process did in slice `slice` by the words that grow with it.
+    fn grown(&mut self, ran: Option<Ran>, slice: u32) -> Option<u64> {
+        let pid = self.shared.as_ref()?.header().pid.load(Relaxed);
+        let samples = self.seen.samples.iter().rev().take_while(|sample| sample.slice == slice);
+        let work: Vec<_> = samples.map(|sample| (sample.thread, sample.executed[0])).collect();
+        self.growing.see(pid, ran, &work)
+    }
+
+    /// Processor time that the process has used since it was looked at last, ns.
+    fn cpu_since(&mut self) -> u64 {
+        let pid = self.shared.as_ref().map(|shared| shared.header().pid.load(Relaxed));
+        let Some(cpu) = pid.and_then(process_time) else { return 0 };
+        let cpu_ns = cpu.as_nanos() as u64;
+        cpu_ns.saturating_sub(std::mem::replace(&mut self.cpu_ns, cpu_ns))
+    }
+}
+
+/// Processor time of a process; `None` when it is gone.
+fn process_time(pid: u32) -> Option<Duration> {
+    let mut id = 0;
+    // SAFETY: a valid place for the clock's number.
+    let found = unsafe { libc::clock_getcpuclockid(pid as libc::pid_t, &mut id) };
+    (pid != 0 && found == 0).then(|| clock(id))
+}
