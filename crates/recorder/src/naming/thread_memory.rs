@@ -10,8 +10,11 @@
 use crate::session::RawThread;
 use std::ops::Range;
 
-/// More than the control block (`struct pthread`) of any glibc has, bytes.
+/// More than the control block (`struct pthread`) of any glibc has, and less, bytes. It ends where
+/// the mapping does, behind which the program may have one of its own.
 const CONTROL_BLOCK: u64 = 2560;
+const LEAST_CONTROL_BLOCK: u64 = 2048;
+const PAGE: u64 = 4096;
 /// Most threads that are named for one place: stacks are reused.
 const NAMES: usize = 3;
 
@@ -76,7 +79,7 @@ impl ThreadMemory {
     fn at_pointer(&self, address: u64) -> Option<(Part, String)> {
         let above = self.pointers.partition_point(|(pointer, _)| *pointer <= address);
         let below = self.pointers[..above].last().map(|(pointer, _)| *pointer);
-        if let Some(pointer) = below.filter(|pointer| address - pointer < CONTROL_BLOCK) {
+        if let Some(pointer) = below.filter(|pointer| address < end_of_block(*pointer)) {
             return Some((Part::ControlBlock, self.owners_of_pointer(pointer)));
         }
         let pointer = self.pointers.get(above)?.0;
@@ -100,6 +103,15 @@ impl ThreadMemory {
         }
         let same = self.stacks[above..].iter().take_while(|(stack, ..)| *stack == top);
         Some((Part::Stack, owners(same.map(|(.., thread)| *thread))))
+    }
+}
+
+/// Where the control block at a thread pointer ends, at the latest.
+fn end_of_block(pointer: u64) -> u64 {
+    let page_end = (pointer + 1).next_multiple_of(PAGE);
+    match (LEAST_CONTROL_BLOCK..=CONTROL_BLOCK).contains(&(page_end - pointer)) {
+        true => page_end,
+        false => pointer + CONTROL_BLOCK,
     }
 }
 
@@ -142,6 +154,9 @@ mod tests {
         assert_eq!(find(0x2_efff), some(Part::Stack, "T2"));
         assert_eq!(find(0x2_f7c0), some(Part::ThreadLocal(0x40), "T2"));
         assert_eq!(find(0x2_f800), some(Part::ControlBlock, "T2"));
+        // What the program has mapped right behind the third one's mapping.
+        assert_eq!(find(0x2_ffff), some(Part::ControlBlock, "T2"));
+        assert_eq!(find(0x3_0000), None);
         // Between stack and thread-local data, and above everything.
         assert_eq!(find(0x2_f010), None);
         assert_eq!(find(0x2_ffff + 0x1000), None);
