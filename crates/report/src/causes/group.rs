@@ -237,8 +237,12 @@ impl Origins {
     pub(super) fn of(profile: &Profile, paths: &HashMap<u32, Vec<&str>>) -> Self {
         let mut known: BTreeMap<Origin, u32> = BTreeMap::new();
         let mut list = Vec::new();
+        let files = files(profile);
         let mut number = |site: &SiteRow, paths: &[&str]| {
             let mut origin = Origin::of(site, paths);
+            if let Some(Some(whole)) = files.get(origin.place.file.as_str()) {
+                origin.place.file = (*whole).to_owned();
+            }
             // One place is one side, whoever calls it.
             let callers = std::mem::take(&mut origin.callers);
             *known.entry(origin.clone()).or_insert_with(|| {
@@ -273,6 +277,18 @@ impl Origins {
     fn get(&self, origin: u32) -> &Origin {
         &self.list[origin as usize]
     }
+}
+
+/// Whole names of files by their last parts, which is all that frames of callers have; `None`:
+/// there are several.
+fn files(profile: &Profile) -> HashMap<&str, Option<&str>> {
+    let mut files: HashMap<&str, Option<&str>> = HashMap::new();
+    for whole in profile.sites.iter().map(|site| site.file.as_str()) {
+        let Some((_, last)) = whole.rsplit_once('/') else { continue };
+        let known = files.entry(last).or_insert(Some(whole));
+        *known = known.filter(|known| *known == whole);
+    }
+    files
 }
 
 /// Threads by the function in which they start.

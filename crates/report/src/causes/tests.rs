@@ -210,6 +210,28 @@ fn members_of_one_struct_that_different_code_uses_are_moved_apart() {
 }
 
 #[test]
+fn a_file_with_and_without_its_folder_is_one() {
+    let mut profile = shared();
+    let sides = |profile: &Profile| -> Vec<usize> {
+        found(profile).iter().map(|cause| cause.sides.len()).collect()
+    };
+    let all = sides(&profile);
+    // Each site twice, of which the copy has no folder.
+    let count = profile.sites.len() as u32;
+    let last = |site: &SiteRow| {
+        let file = site.file.rsplit('/').next().unwrap_or_default().into();
+        SiteRow { file, ..site.clone() }
+    };
+    let copies: Vec<_> = profile.sites.iter().map(last).collect();
+    profile.sites.extend(copies);
+    let mut copied = profile.events.clone();
+    copied.iter_mut().for_each(|event| event.to_site += count);
+    profile.events.extend(copied);
+    assert_eq!(sides(&profile), all);
+    assert_eq!(found(&profile)[0].sides[0].file, "/home/user/src/a.c");
+}
+
+#[test]
 fn few_events_and_few_samples_are_no_finding() {
     let mut profile = shared();
     profile.events.iter_mut().for_each(|event| event.count = event.count.min(40));
