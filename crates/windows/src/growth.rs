@@ -185,20 +185,21 @@ impl Growth {
 
     /// A slice is over in which threads ran such code, or some of each (`None`), and counted this
     /// work, by thread; `lines` is what the lines hold now, in the order of [`Self::addresses`],
-    /// and empty if they could not be read. Returns how much work was done: natively, by the words
+    /// where they could be read. Returns how much work was done: natively, by the words
     /// that grow with it. `None` if they do not tell that.
-    pub fn see(&mut self, ran: Option<Ran>, work: &[(u32, u64)], lines: &[Bytes]) -> Option<u64> {
-        if lines.len() != self.lines.len() {
-            self.lines.iter_mut().for_each(|line| line.last = None);
-            return None;
-        }
+    pub fn see(
+        &mut self,
+        ran: Option<Ran>,
+        work: &[(u32, u64)],
+        lines: &[Option<Bytes>],
+    ) -> Option<u64> {
         let of = |thread: u32| work.iter().filter(move |one| one.0 == thread).map(|one| one.1);
         let all: u64 = work.iter().map(|one| one.1).sum();
         // By writer: the deviation of the word that is the most even, and what it tells.
         let mut done: BTreeMap<Option<u32>, (f64, f64)> = BTreeMap::new();
         for (line, now) in self.lines.iter_mut().zip(lines) {
-            let before = line.last.replace(*now);
-            let (Some(before), Some(ran)) = (before, ran) else { continue };
+            let before = std::mem::replace(&mut line.last, *now);
+            let (Some(before), Some(now), Some(ran)) = (before, now, ran) else { continue };
             for word in &mut line.words {
                 let grown = word.growth(&before, now);
                 if let Some((rate, deviation)) = word.rate() {
@@ -274,7 +275,8 @@ mod tests {
         for ran in [Ran::Checked, Ran::Light, Ran::Native].repeat(6) {
             let (work, words) = next(ran);
             let counted = if ran == Ran::Native { [0; 2] } else { work };
-            let told = growth.see(Some(ran), &[(1, counted[0]), (2, counted[1])], &[line(words)]);
+            let told =
+                growth.see(Some(ran), &[(1, counted[0]), (2, counted[1])], &[Some(line(words))]);
             last = (work.iter().sum(), told);
         }
         last
@@ -348,16 +350,16 @@ mod tests {
     #[test]
     fn lines_that_stay_are_known_further() {
         let mut growth = Growth::default();
-        let see = |growth: &mut Growth, lines: &[Bytes]| {
+        let see = |growth: &mut Growth, lines: &[Option<Bytes>]| {
             growth.see(Some(Ran::Light), &[(1, 1000)], lines)
         };
         growth.look_at(&[written(&APART)]);
-        see(&mut growth, &[line([0, 0])]);
+        see(&mut growth, &[Some(line([0, 0]))]);
         let other = Written { address: 2 * ADDRESS, by: vec![(1, 1, 1)] };
         growth.look_at(&[other, written(&APART)]);
         assert_eq!(growth.addresses().collect::<Vec<_>>(), [2 * ADDRESS, ADDRESS]);
         assert!(growth.lines[0].last.is_none() && growth.lines[1].last.is_some());
-        see(&mut growth, &[]);
+        see(&mut growth, &[Some(line([0, 0])), None]);
         assert!(growth.lines[1].last.is_none(), "could not be read");
     }
 }

@@ -46,6 +46,9 @@ const WHOLE_SLICE_NS: u64 = 10_000_000;
 const SLOWEST_OFF: f64 = 3.0;
 /// How many times more or less it may be than the checks there tell: they were off by a third.
 const UNSURE: f64 = 1.5;
+/// Light code that takes so many times as long as the program's own does not tell how much threads
+/// slow each other.
+const SLOW_LIGHT: f64 = 1.25;
 /// Where windows lie in their periods, which no program can have adapted to.
 const SEED: u64 = 0x7468_7265_6164;
 
@@ -391,20 +394,21 @@ impl<'a> Switching<'a> {
         };
         let native = self.native && is_native;
         let lit = if native { now_ns + light } else { until };
-        let knows = self.native && self.spent.compared.by_growth().is_some();
-        if knows {
+        let slower = self.spent.compared.by_growth().unwrap_or(1.0);
+        let alone_natively = self.native && slower > SLOW_LIGHT;
+        if alone_natively {
             self.solos.begin_native();
         }
         let (off, budget) = (&self.spent.off, self.budget);
         if native {
-            parts.extend(match knows {
+            parts.extend(match alone_natively {
                 true => self.solos.within([lit, until], Code::Native, off, budget),
                 false => vec![Stretch::new(until, Code::Native)],
             });
         }
         parts.extend(match self.fixed_ns {
             Some(each) => solo::repeated(now_ns + each / 16, lit, 1, [each / 16; 2], Code::Light),
-            None if knows => vec![Stretch::new(lit, Code::Light)],
+            None if alone_natively => vec![Stretch::new(lit, Code::Light)],
             None => self.solos.within([now_ns, lit], Code::Light, off, budget),
         });
     }

@@ -172,8 +172,8 @@ impl Solos {
         }
     }
 
-    /// Words tell what threads do natively: what was seen in light code before does not count
-    /// against that.
+    /// Light code is too slow for this, and words tell what threads do natively: what was seen in
+    /// light code before is not used.
     pub fn begin_native(&mut self) {
         if self.native_looks.is_empty() && !self.looks.is_empty() {
             self.looks = SoloTime::default();

@@ -2,8 +2,8 @@
 //! the most events.
 //!
 //! They are chosen after the start of the run and after windows, ever less often, and read when a
-//! slice ends. If the kernel does not let us read them, nothing is told. Neighbours: `watch` says
-//! when, [`native`](super::native) and `switching` compare light time with native time.
+//! slice ends. What the kernel does not let us read tells nothing. Neighbours: `watch` says when,
+//! [`native`](super::native) and `switching` compare light time with native time.
 
 use crate::counts;
 use crate::session::Session;
@@ -42,8 +42,7 @@ impl Growing {
     /// (`None`), counted this work, by thread. Returns how much it did by the words that grow.
     pub fn see(&mut self, pid: u32, ran: Option<Ran>, work: &[(u32, u64)]) -> Option<u64> {
         let addresses: Vec<u64> = self.growth.addresses().collect();
-        let lines = read(pid, &addresses).unwrap_or_default();
-        self.growth.see(ran, work, &lines)
+        self.growth.see(ran, work, &read(pid, &addresses))
     }
 }
 
@@ -64,8 +63,20 @@ fn most_written(writes: &[(u64, u32, u64, u64)]) -> Vec<Written> {
     lines.into_iter().map(written).collect()
 }
 
-/// Lines of a process; `None` if they cannot be read, all of them.
-fn read(pid: u32, addresses: &[u64]) -> Option<Vec<Bytes>> {
+/// Lines of a process, where they can be read.
+fn read(pid: u32, addresses: &[u64]) -> Vec<Option<Bytes>> {
+    match read_all(pid, addresses) {
+        Some(lines) => lines.into_iter().map(Some).collect(),
+        // One may be in memory that is gone.
+        None => addresses
+            .iter()
+            .map(|address| read_all(pid, &[*address]).map(|lines| lines[0]))
+            .collect(),
+    }
+}
+
+/// The same; `None` if one of them cannot be read.
+fn read_all(pid: u32, addresses: &[u64]) -> Option<Vec<Bytes>> {
     let mut lines = vec![[0; LINE_BYTES]; addresses.len()];
     let place = |address| libc::iovec { iov_base: address, iov_len: LINE_BYTES };
     let to: Vec<_> = lines.iter_mut().map(|line| place(line.as_mut_ptr().cast())).collect();
@@ -75,7 +86,7 @@ fn read(pid: u32, addresses: &[u64]) -> Option<Vec<Bytes>> {
     let bytes = unsafe {
         libc::process_vm_readv(pid as libc::pid_t, to.as_ptr(), count, from.as_ptr(), count, 0)
     };
-    (count > 0 && bytes == (LINE_BYTES * addresses.len()) as isize).then_some(lines)
+    (bytes == (LINE_BYTES * addresses.len()) as isize).then_some(lines)
 }
 
 #[cfg(test)]
@@ -95,11 +106,12 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_read_all_or_none() {
+    fn lines_are_read_that_are_there() {
         let line = Box::new([7_u8; LINE_BYTES]);
         let address = line.as_ptr() as u64;
-        assert_eq!(read(std::process::id(), &[address]), Some(vec![*line]));
-        assert_eq!(read(std::process::id(), &[address, 0]), None);
-        assert_eq!(read(std::process::id(), &[]), None);
+        let lines = |addresses: &[u64]| read(std::process::id(), addresses);
+        assert_eq!(lines(&[address, address]), [Some(*line), Some(*line)]);
+        assert_eq!(lines(&[0, address]), [None, Some(*line)]);
+        assert!(lines(&[]).is_empty());
     }
 }
