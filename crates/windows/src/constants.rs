@@ -12,11 +12,6 @@ pub const MIN_WINDOWS: usize = 20;
 /// (`sleeping.rs`).
 pub const MIN_WORK_SHARE: f64 = 0.25;
 
-/// Least part of the work that counting parts must have seen to tell anything. Windows get 1 % of
-/// the time, in which programs are up to a hundred times slower. In a run of half a second, the
-/// only window was at its end: three events at the ends of threads stood for six million.
-pub const MIN_SHARE: f64 = 2e-5;
-
 /// Shortest warm-up that is judged. Switching takes up to some milliseconds (0.2 µs for each page
 /// of grants and thread), which must not be most of a window. A search that began at 2 ms took gaps
 /// of ocean's sweeps for short ones, and its cells were 7 % off instead of 1 to 2.

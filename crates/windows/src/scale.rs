@@ -18,7 +18,7 @@
 //!
 //! There is no factor for the slowdown as a whole: it would count waiting and sleeping as work.
 
-use crate::constants::{MIN_SHARE, MIN_WINDOWS, MIN_WORK_SHARE};
+use crate::constants::{MIN_WINDOWS, MIN_WORK_SHARE};
 use crate::{BadWindow, Window};
 use statistics::student;
 use std::collections::BTreeMap;
@@ -256,11 +256,6 @@ impl Divided {
                 (sum.0 + work, sum.1 + if *usable { counted } else { 0.0 })
             });
         let share = if work > 0.0 { counted / work } else { 0.0 };
-        if share < MIN_SHARE {
-            // Windows that saw the program start or end threads only: their events would stand for
-            // millions.
-            return Self { of_window: vec![None; windows.len()], strata: Vec::new(), work, share };
-        }
         let (of_window, strata) = strata(windows, &usable, share);
         Self { of_window, strata, work, share }
     }

@@ -57,16 +57,6 @@ fn a_window_that_saw_hardly_any_work_does_too() {
 }
 
 #[test]
-fn a_window_that_saw_nothing_but_the_end_of_a_run_tells_nothing() {
-    let work: &[&[(u64, u64)]] = &[&[(300_000_000, 300)]];
-    let windows = windows(work);
-    assert_eq!(crate::factors(&windows), [0.0]);
-    assert_eq!(factors_of_seen(&windows, &[Some(300.0)]), [0.0]);
-    let scale = Scale::new(&windows, Clock::Instructions);
-    assert_eq!(scale.unwrap_err(), TooShort { windows: 0 });
-}
-
-#[test]
 fn what_cannot_be_used_is_set_aside_and_its_work_is_not_lost() {
     let mut windows = windows(&vec![&[(100, 10)][..]; MIN_WINDOWS + 2]);
     windows[4].close = windows[4].count;

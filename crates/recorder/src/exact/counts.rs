@@ -141,6 +141,11 @@ pub fn sum_comm(rows: &mut Vec<CommRow>) {
         let same = next.key() == kept.key();
         if same {
             kept.count = kept.count.saturating_add(next.count);
+            if let (Some(kept), Some(next)) = (&mut kept.sampled, next.sampled) {
+                kept.hits += next.hits;
+                kept.low = kept.low.saturating_add(next.low);
+                kept.high = kept.high.saturating_add(next.high);
+            }
         }
         same
     });

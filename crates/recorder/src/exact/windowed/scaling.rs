@@ -143,7 +143,7 @@ pub(super) fn bound_unseen(rows: &mut [CommRow], groups: &Groups, unseen: Unseen
             Unseen::Each(each) => (sum as f64 * each).ceil() as u64,
         };
         let known = last.and_then(|last| rows[last].sampled.as_mut());
-        known.into_iter().for_each(|known| known.high += more);
+        known.into_iter().for_each(|known| known.high = known.high.saturating_add(more));
     }
 }
 
