@@ -211,3 +211,21 @@ fn slices_are_joined_when_there_are_too_many_rows() {
     let total: u64 = counts.comm.iter().map(|row| row.count).sum();
     assert_eq!(total, 100 + 99 * 100 / 2);
 }
+
+#[test]
+fn what_is_known_of_rows_that_become_one_is_added_up() {
+    let row = |count| CommRow {
+        slice: 0,
+        from: ThreadId(0),
+        to: ThreadId(1),
+        kind: CommKind::Raw,
+        sharing: Sharing::Any,
+        count,
+        sampled: Some(profile::Sampled { hits: 1, low: count / 2, high: 2 * count }),
+        evidence: Evidence::Window,
+    };
+    let mut rows = vec![row(10), row(30)];
+    sum_comm(&mut rows);
+    let sampled = Some(profile::Sampled { hits: 2, low: 20, high: 80 });
+    assert_eq!(rows, [CommRow { count: 40, sampled, ..row(40) }]);
+}
