@@ -145,9 +145,7 @@ impl Line {
             |bytes: usize| (0..LINE_BYTES).step_by(bytes).filter_map(move |at| word(at, bytes));
         Self { address: written.address, words: of(4).chain(of(8)).collect(), last: None }
     }
-}
 
-impl Line {
     /// Whether both have the same words.
     fn is_like(&self, other: &Self) -> bool {
         let place = |word: &Word| (word.offset, word.bytes, word.writer);
@@ -185,8 +183,8 @@ impl Growth {
 
     /// A slice is over in which threads ran such code, or some of each (`None`), and counted this
     /// work, by thread; `lines` is what the lines hold now, in the order of [`Self::addresses`],
-    /// where they could be read. Returns how much work was done: natively, by the words
-    /// that grow with it. `None` if they do not tell that.
+    /// where they could be read. Returns how much work was done: what was counted, or natively what
+    /// the words tell. `None` if no word is known to grow with the work.
     pub fn see(
         &mut self,
         ran: Option<Ran>,

@@ -21,7 +21,6 @@ use self::solo::{Solo, Solos};
 use self::stretches::{ANEW, MIN_STRETCH_NS, Rate, Stretch, Tracking, tracked_parts};
 use crate::clock::children_time;
 use crate::memory::{Mapping, SharedMemory};
-pub use done::Done;
 use std::io;
 use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use std::time::Duration;
@@ -34,6 +33,8 @@ use wire::objects::unfollowed;
 use wire::session::{ALL_PASSING_BYTES, Header, PASSING_OFFSET};
 use wire::windows::{FIRST_WINDOW, leave};
 use words::{first_phase, word};
+
+pub use done::Done;
 pub use words::{first_word, way};
 
 /// How long one thread runs while others wait for its processor, ns: between Linux' shortest slice
@@ -46,8 +47,8 @@ const WHOLE_SLICE_NS: u64 = 10_000_000;
 const SLOWEST_OFF: f64 = 3.0;
 /// How many times more or less it may be than the checks there tell: they were off by a third.
 const UNSURE: f64 = 1.5;
-/// Light code that takes so many times as long as the program's own does not tell how much threads
-/// slow each other.
+/// Where light code takes more than this many times as long as the program's own, solo time is
+/// measured natively.
 const SLOW_LIGHT: f64 = 1.25;
 /// Where windows lie in their periods, which no program can have adapted to.
 const SEED: u64 = 0x7468_7265_6164;
