@@ -40,7 +40,7 @@ fn main() {
         .flag("-ffreestanding")
         .warnings(true)
         .compile("slow");
-    for source in ["build.rs", "build", "src/layouts.rs", "src/slow"] {
+    for source in ["build.rs", "build", "src/layouts.rs", "src/layouts", "src/slow"] {
         println!("cargo:rerun-if-changed={source}");
     }
     for arg in [

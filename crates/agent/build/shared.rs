@@ -3,7 +3,7 @@
 use crate::header::{Header, InC, Structure, constants, in_c, structure};
 use crate::layouts::{
     self, AllocatedBlock, Awaited, Blocks, Call, CellPlace, Chain, Choice, Chosen, Cover, Departed,
-    Frame, Rule, Session, ThreadState, Told, how, rule,
+    Frame, Mapping, Rule, Session, ThreadState, Told, how, rule,
 };
 use crate::note::TrackedNote;
 use engine::access::Repeat;
@@ -382,6 +382,7 @@ fn blocks(h: &mut Header) {
         FRAMES = objects::FRAMES,
         MAX_GROUPS = objects::MAX_GROUPS as u32,
         OTHERS = objects::OTHERS,
+        BY_MAPPED = objects::by::MAPPED,
         MAX_ZONES = objects::MAX_ZONES as u32,
         FIRST_ZONE = objects::FIRST_ZONE,
         ZONE_SIZES = layouts::ZONE_SIZES,
@@ -408,6 +409,7 @@ fn blocks(h: &mut Header) {
     );
     structure!(h, "rule" = Rule { address, word });
     structure!(h, "place" = Cover { covering, starting });
+    structure!(h, "mapping" = Mapping { start, bytes, ordinal, group, thread });
     structure!(
         h,
         "blocks" = Blocks {

@@ -6,6 +6,7 @@
 //! asks [`Hooks`] what to tell of.
 
 pub mod functions;
+pub mod mapped;
 mod unknown;
 
 use crate::doors;
@@ -144,6 +145,18 @@ impl Hooks {
     pub fn first_function(&self, start: u64, end: u64) -> Option<u64> {
         let next = self.functions.partition_point(|f| f.address < start);
         self.functions.get(next).map(|f| f.address).filter(|address| *address < end)
+    }
+
+    /// Whether an allocation function begins in `start..end`.
+    pub fn any_function(&self, start: u64, end: u64) -> bool {
+        self.first_function(start, end).is_some()
+    }
+
+    /// Whether the address lies in an allocation function.
+    pub fn is_in_function(&self, address: u64) -> bool {
+        let after = self.functions.partition_point(|f| f.address <= address);
+        let before = after.checked_sub(1).map(|k| &self.functions[k]);
+        before.is_some_and(|f| address - f.address < f.bytes)
     }
 
     /// Adds the functions of a file that is mapped there as code. They get doors only if it is

@@ -1,5 +1,6 @@
 //! The dispatcher: which code comes next.
 
+use crate::blocks::mapped::OwnMappings;
 use crate::code_store;
 use crate::counting;
 use crate::doors;
@@ -42,6 +43,8 @@ pub struct Runtime {
     pub shared: Mappings,
     /// Files that are mapped.
     pub files: Files,
+    /// Anonymous memory that the program has mapped for itself.
+    pub own_mappings: OwnMappings,
 }
 
 static RUNTIME: Lock<Runtime> = Lock::new(Runtime {
@@ -51,6 +54,7 @@ static RUNTIME: Lock<Runtime> = Lock::new(Runtime {
     segments: Vec::new(),
     shared: Mappings::new(),
     files: Files::new(),
+    own_mappings: OwnMappings::new(),
 });
 
 // SAFETY: the engine's pointers are to the code cache, which every thread may use under the lock.

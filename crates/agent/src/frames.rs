@@ -52,6 +52,13 @@ impl Frames {
         self.mapped.push(Mapped { start, end, file_offset, path: path.into(), tables: None });
     }
 
+    /// Whether the address lies in a library.
+    pub fn is_library(&self, address: u64) -> bool {
+        let found = self.mapped.iter().rev().find(|m| (m.start..m.end).contains(&address));
+        let name = found.map_or(&[][..], |m| m.path.rsplit(|b| *b == b'/').next().unwrap_or(&[]));
+        name.windows(3).any(|part| part == b".so")
+    }
+
     /// The code in `start..end` goes away. Returns the return addresses there whose rules were
     /// known.
     pub fn remove(&mut self, start: u64, end: u64) -> Vec<u64> {

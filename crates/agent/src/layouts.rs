@@ -5,10 +5,14 @@
 //! `build/shared.rs`. A file that includes it first defines what `variables!` makes of the slow
 //! paths' variables.
 
+#[path = "layouts/allocations.rs"]
+mod allocations;
+
+pub use allocations::*;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 use wire::detail::EVENTS;
-use wire::objects::{FRAMES, MAX_GROUPS};
+use wire::objects::MAX_GROUPS;
 use wire::session::{Deaths, MAX_SITES, MAX_THREADS};
 
 /// Logical ids that arrays over all threads have room for.
@@ -80,201 +84,6 @@ pub const RECORDS_AT_ONCE: u64 = 64;
 pub const MAX_RECORDS: u64 = 1 << 28;
 /// Allocations under way, one inside another or without an end, that a thread notes.
 pub const MAX_CALLS: usize = 4;
-
-/// What a hooked function does: where its arguments say how many bytes, or what else it is.
-pub mod how {
-    /// malloc(bytes).
-    pub const BYTES_FIRST: u32 = 1;
-    /// calloc(count, bytes).
-    pub const PRODUCT: u32 = 2;
-    /// memalign(alignment, bytes).
-    pub const BYTES_SECOND: u32 = 3;
-    /// posix_memalign(where, alignment, bytes).
-    pub const BYTES_THIRD: u32 = 4;
-    /// realloc(block, bytes).
-    pub const MOVES: u32 = 5;
-    /// reallocarray(block, count, bytes).
-    pub const MOVES_PRODUCT: u32 = 6;
-    /// free(block).
-    pub const FREES: u32 = 7;
-    /// Not a function: code that a call of one returns to.
-    pub const RETURNED: u32 = 8;
-}
-
-/// What leads from a frame to its caller's, in one word: how far above the base the frame ends in
-/// the lower half, then where below that %rbp is saved, 0 = nowhere. The return address is right
-/// below the end.
-pub mod rule {
-    /// Where the place of %rbp begins.
-    pub const RBP_SHIFT: u32 = 32;
-    /// The base is %rbp instead of %rsp.
-    pub const BY_RBP: u64 = 1 << 48;
-    /// There is a rule.
-    pub const LEADS_ON: u64 = 1 << 49;
-    /// Whether there is one is known.
-    pub const KNOWN: u64 = 1 << 50;
-}
-
-/// The rule for an address that calls return to.
-#[allow(dead_code, reason = "C's")]
-#[repr(C)]
-pub struct Rule {
-    pub address: u64,
-    /// As [`rule`] says; 0 = not known.
-    pub word: u64,
-}
-
-/// The tables of allocated blocks: see `slow/objects.h`.
-#[repr(C)]
-pub struct Blocks {
-    /// Addresses of the first chain, and of the first cells.
-    pub lines: u64,
-    pub pages: u64,
-    pub stretches: u64,
-    /// Null while blocks are not followed.
-    pub records: *mut AllocatedBlock,
-    /// Groups by what makes them.
-    pub index: *mut AtomicU32,
-    /// Return addresses of calls that allocate.
-    pub returns: *mut AtomicU64,
-    /// What leads from where such calls return to up the stack.
-    pub rules: *mut Rule,
-    /// Cells of pages and of stretches that say in which mapped file they lie.
-    pub mapped_pages: *mut AtomicU32,
-    pub mapped_cells: *mut AtomicU32,
-    /// The same as the cells of stretches, but null until a file is mapped.
-    pub mapped_stretches: *mut AtomicU32,
-    /// How often code has been unmapped.
-    pub code_gone: u64,
-    pub used: u64,
-    pub most: u64,
-    /// Another number in each process that descends from another.
-    pub epoch: u64,
-    /// Counts what may take away a part of a stack.
-    pub unmappings: u64,
-}
-
-/// A block, or where one has been.
-#[repr(C)]
-pub struct AllocatedBlock {
-    pub start: u64,
-    /// 0: it has been freed.
-    pub bytes: u64,
-    pub ordinal: u64,
-    pub group: u32,
-    /// The next in the chain.
-    pub next: u32,
-    /// Odd while the record changes.
-    pub version: u32,
-    /// Who has allocated it.
-    pub thread: u16,
-    /// In which epoch it was described in the session.
-    pub described: u16,
-}
-
-/// Blocks of a page or stretch: the one that covers its first byte, the one that begins in it.
-#[allow(dead_code, reason = "C's")]
-#[repr(C)]
-pub struct Cover {
-    pub covering: u32,
-    pub starting: u32,
-}
-
-/// log2 of the chains that a thread keeps.
-pub const CHAIN_BITS: u32 = 4;
-/// Words of the stack that tell a chain: return addresses but the first, and saved %rbp.
-pub const MAX_TOLD: usize = 2 * FRAMES;
-
-/// A word of the stack that belongs to a chain.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Told {
-    /// How far above the call's own return address it lies.
-    pub above: u64,
-    /// What it holds; of an address on the stack, how far above that is.
-    pub value: u64,
-    /// Whether it holds an address on the stack.
-    pub is_stack: u64,
-}
-
-impl Told {
-    pub const NONE: Told = Told { above: 0, value: 0, is_stack: 0 };
-}
-
-/// A chain of calls by which the thread has allocated, as the stack shows it, so that it need not
-/// be walked again.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Chain {
-    /// The innermost return address; 0 = none.
-    pub back: u64,
-    pub told: [Told; MAX_TOLD],
-    pub count: u32,
-    /// What the blocks were.
-    pub digits: u32,
-    pub by: u32,
-    pub group: u32,
-    /// Whether it goes by what %rbp was when the call began, and how far above that was.
-    pub by_frame_pointer: u64,
-    pub frame_pointer: u64,
-    /// How often code had been unmapped.
-    pub code_gone: u64,
-}
-
-impl Chain {
-    pub const NONE: Chain = Chain {
-        back: 0,
-        told: [Told::NONE; MAX_TOLD],
-        count: 0,
-        digits: 0,
-        by: 0,
-        group: 0,
-        by_frame_pointer: 0,
-        frame_pointer: 0,
-        code_gone: 0,
-    };
-}
-
-/// A call of a function that allocates.
-#[repr(C)]
-pub struct Call {
-    /// Where its return address lies.
-    pub stack: u64,
-    /// Return addresses, its own first.
-    pub frames: [u64; FRAMES],
-    /// %rbp when it began.
-    pub frame_pointer: u64,
-    /// The group of the block that it allocates; 0 = not known yet.
-    pub new_group: u64,
-    pub bytes: u64,
-    /// The block that it was given, or where it leaves the result.
-    pub old: u64,
-    /// The record of that block, as it was.
-    pub record: *mut AllocatedBlock,
-    pub ordinal: u64,
-    pub version: u32,
-    pub group: u32,
-    /// One of [`how`], and one of [`wire::objects::by`].
-    pub how: u32,
-    pub by: u32,
-}
-
-impl Call {
-    pub const NONE: Call = Call {
-        stack: 0,
-        frames: [0; FRAMES],
-        frame_pointer: 0,
-        new_group: 0,
-        bytes: 0,
-        old: 0,
-        record: core::ptr::null_mut(),
-        ordinal: 0,
-        version: 0,
-        group: 0,
-        how: 0,
-        by: 0,
-    };
-}
 
 /// log2 of a thread's counters that choose accesses whose call path is looked at.
 pub const CHOICE_BITS: u32 = 8;

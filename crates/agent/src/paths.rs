@@ -21,8 +21,9 @@ use wire::code::mix;
 use wire::paths::{MAX_PATHS, PATH_FRAMES};
 
 /// Where %rsp and %rbp are among the general registers.
-const RSP: usize = 4;
-const RBP: usize = 5;
+pub const RSP: usize = 4;
+/// See [`RSP`].
+pub const RBP: usize = 5;
 /// No frame is longer.
 const MAX_FRAME: u64 = 64 << 20;
 
@@ -42,7 +43,7 @@ unsafe extern "C" fn tt_look_at_path(state: &mut ThreadState, rbp: u64) {
     registers.general[RSP] = slot(control::APP_RSP);
     registers.general[RBP] = rbp;
     runtime.recover(&mut registers, &slot);
-    let frames = walk(&mut runtime.modules, &registers);
+    let frames = walk::<PATH_FRAMES>(&mut runtime.modules, &registers);
     // Still under the engine's lock, which is free of other threads when the process forks.
     for chosen in &chosen[..count as usize] {
         add(chosen.site, &frames, chosen.weight);
@@ -61,8 +62,8 @@ pub fn renew() {
 }
 
 /// The return addresses up the stack, innermost first; 0 = no more are known.
-fn walk(modules: &mut Modules, registers: &Registers) -> [u64; PATH_FRAMES] {
-    let mut frames = [0; PATH_FRAMES];
+pub fn walk<const FRAMES: usize>(modules: &mut Modules, registers: &Registers) -> [u64; FRAMES] {
+    let mut frames = [0; FRAMES];
     let (mut stack, mut rbp) = (registers.general[RSP], registers.general[RBP]);
     let mut rule = modules.frames.rule_at(registers.pc);
     for frame in &mut frames {

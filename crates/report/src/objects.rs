@@ -80,20 +80,26 @@ impl HotObject {
 
 /// An object in words, see [`HotObject::words`].
 pub(crate) fn words(region: &str, name: &str, blocks: u64, all_bytes: u64) -> String {
-    if region != "heap" {
-        return if name.is_empty() { region.into() } else { name.into() };
-    }
+    let (one, made) = match (region, name) {
+        ("heap", "") => return "heap memory in no known block".into(),
+        ("heap", _) => ("heap block", "allocated"),
+        ("anonymous", _) if !name.is_empty() => ("mapping", "made"),
+        (_, "") => return region.into(),
+        _ => return name.into(),
+    };
     let bytes = all_bytes.checked_div(blocks).unwrap_or(0);
     let about = if bytes * blocks == all_bytes { "" } else { "about " };
     let what = match blocks {
-        0 => "heap blocks".into(),
-        1 => format!("heap block of {} bytes", grouped(bytes)),
-        n => format!("{} heap blocks of {about}{} bytes", grouped(n), grouped(bytes)),
+        0 => format!("{one}s"),
+        1 => format!("{one} of {} bytes", grouped(bytes)),
+        n => format!("{} {one}s of {about}{} bytes", grouped(n), grouped(bytes)),
     };
-    match name {
-        "" => "heap memory in no known block".into(),
-        name => format!("{what} allocated {name}"),
-    }
+    format!("{what} {made} {name}")
+}
+
+/// Whether an object's name says where its blocks were allocated or mapped.
+pub(crate) fn is_allocated(row: &ObjectRow) -> bool {
+    !row.name.is_empty() && matches!(row.region.as_str(), "heap" | "anonymous")
 }
 
 /// The `most` objects with the most events; `None` when the profile knows none.

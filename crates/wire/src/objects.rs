@@ -65,6 +65,8 @@ pub mod by {
     pub const NEW: u32 = 5;
     /// operator new[].
     pub const NEW_ARRAY: u32 = 6;
+    /// mmap: anonymous memory that the program maps for itself.
+    pub const MAPPED: u32 = 7;
 }
 
 /// Blocks that one place has allocated, whose sizes have the same number of binary digits.

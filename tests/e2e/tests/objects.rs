@@ -135,16 +135,34 @@ fn events_keep_their_object_when_lines_are_too_many() {
 }
 
 #[test]
-fn memory_that_no_known_function_gives_is_its_mapping() {
-    let recorded = Recorded::new(Compiler::Gcc, BLOCKS);
-    recorded.run(&["arena"], &[]);
+fn memory_that_the_program_maps_belongs_to_the_place_that_maps_it() {
+    let recorded = Recorded::new(Compiler::Gcc, "tests/programs/objects/mapped.c");
+    recorded.run(&[], &[]);
+    let expected = [
+        ("map_small", 50),
+        ("map_large", 60),
+        ("map_trimmed", 70 + 10),
+        ("map_moving", 90),
+        ("map_reserved", 30 + 40),
+        ("map_again", 20),
+    ];
     let found = objects(&recorded.profile());
-    let mapped: u64 = found
-        .iter()
-        .filter(|o| o["region"] == "anonymous")
-        .map(|o| o["events"].as_u64().unwrap())
-        .sum();
-    assert!(mapped >= 90, "{found:?}");
+    for (place, expected) in expected {
+        let rows: Vec<&Value> =
+            found.iter().filter(|o| o.to_string().contains(&format!("{place} at"))).collect();
+        assert_eq!((rows.len(), &rows[0]["region"]), (1, &"anonymous".into()), "{rows:?}");
+        assert_eq!(rows[0]["events"].as_u64(), Some(expected), "{rows:?}");
+    }
+    let of = |region: &str, events: u64| {
+        let is_it = |o: &&Value| o["region"] == region && o["events"].as_u64() == Some(events);
+        found.iter().filter(is_it).count()
+    };
+    assert_eq!((of("heap", 80), of("mapped file", 15)), (1, 1), "{found:?}");
+    let all = recorded.profile().join("processes/all.tt");
+    let shared: Vec<Value> =
+        objects(&all).into_iter().filter(|o| o.to_string().contains("map_for_all at")).collect();
+    assert_eq!(shared.len(), 1, "{shared:?}");
+    assert_eq!((&shared[0]["events"], &shared[0]["region"]), (&25.into(), &"anonymous".into()));
 }
 
 #[test]

@@ -152,15 +152,6 @@ static void many_lines(void) {
     free(other);
 }
 
-// An arena of the program's own.
-static void arena(void) {
-    size_t bytes = 1 << 20;
-    char *memory = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    hand_over(memory, 100);
-    sleep(2); // the recorder looks at mappings now and then
-    munmap(memory, bytes);
-}
-
 // A million ways to come to one call of malloc.
 __attribute__((noinline)) static long spread(int depth, long path) {
     if (depth == 0) {
@@ -188,8 +179,7 @@ int main(int count, char **words) {
         const char *name;
         void (*run)(void);
     } all[] = {{"reuse", reuse}, {"grow", grow},   {"aligned", aligned}, {"jump", jump}, {"fork", in_child},
-               {"lines", many_lines}, {"arena", arena}, {"sites", sites},
-               {"together", together}};
+               {"lines", many_lines}, {"sites", sites}, {"together", together}};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
         if (!strcmp(all[k].name, what))
             all[k].run();

@@ -9,7 +9,8 @@ export type ObjectKey = 'name' | 'size' | 'blocks' | 'users' | 'events' | 'false
 /** `counters (app)`, or the place that allocated it, or what kind of memory it is. */
 export function objectName(object: HotObject): string {
   if (object.name === '') return object.region === 'heap' ? 'heap memory in no known block' : object.region
-  return object.region === 'heap' ? `allocated ${object.name}` : object.name
+  if (object.region === 'heap') return `allocated ${object.name}`
+  return object.region === 'anonymous' ? `mapped ${object.name}` : object.name
 }
 
 /** Part of the events on an object that are false sharing; null where that is not known. */

@@ -37,6 +37,7 @@ function use(change: Partial<UseOfBytes>): UseOfBytes {
 test('objects are named by what is known of them', () => {
   expect(objectName(object({}))).toBe('a (app)')
   expect(objectName(object({ region: 'heap', name: 'in f at a.c:7' }))).toBe('allocated in f at a.c:7')
+  expect(objectName(object({ region: 'anonymous', name: 'in f at a.c:7' }))).toBe('mapped in f at a.c:7')
   expect(objectName(object({ region: 'heap', name: '' }))).toBe('heap memory in no known block')
   expect(objectName(object({ region: 'stack', name: '' }))).toBe('stack')
   expect(falseShare(object({}))).toBe(0.6)

@@ -13,6 +13,7 @@
 #include "allocations.h"
 #include "check.h"
 #include "elements.h"
+#include "mappings.h"
 #include "registers.h"
 #include "repeat.h"
 #include "system_calls.h"

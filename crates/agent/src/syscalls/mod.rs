@@ -5,6 +5,7 @@
 mod clone3;
 pub mod executable;
 pub mod fork;
+mod mapped;
 pub mod memory;
 pub mod process;
 pub mod seccomp;
@@ -105,9 +106,9 @@ fn go_native(frame: &mut Frame) -> Option<u64> {
 fn handle(frame: &mut Frame, page: u64) -> Outcome {
     let a = frame.arguments();
     match frame.rax {
-        sys::MMAP => memory::mmap(a),
-        sys::MUNMAP => memory::munmap(a),
-        sys::MREMAP => memory::mremap(a),
+        sys::MMAP => mapped::noted(memory::mmap(a), a, frame, page),
+        sys::MUNMAP => mapped::unmapped(memory::munmap(a), a, page),
+        sys::MREMAP => mapped::moved(memory::mremap(a), a, page),
         sys::MPROTECT | sys::PKEY_MPROTECT => memory::mprotect(frame.rax, a),
         sys::MADVISE => memory::madvise(a),
         sys::BRK => memory::brk(a),

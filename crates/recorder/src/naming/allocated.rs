@@ -1,7 +1,7 @@
 //! What programs have allocated, as the injected libraries tell it in words (`wire::objects`).
 
 use std::mem::offset_of;
-use wire::objects::{Block, FRAMES, Group};
+use wire::objects::{Block, FRAMES, Group, by};
 
 /// What one place has allocated of about one size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -10,6 +10,8 @@ pub struct RawGroup {
     pub frames: [u64; FRAMES],
     pub blocks: u64,
     pub bytes: u64,
+    /// Whether the program has mapped it for itself.
+    pub is_mapped: bool,
     /// How many modules had been described when it appeared.
     pub modules: usize,
 }
@@ -21,6 +23,7 @@ impl RawGroup {
             frames: std::array::from_fn(|k| words[k]),
             blocks: words[offset_of!(Group, blocks) / 8],
             bytes: words[offset_of!(Group, bytes) / 8],
+            is_mapped: words[offset_of!(Group, by) / 8] as u32 == by::MAPPED,
             modules: (words[offset_of!(Group, files) / 8] >> 32) as usize,
         }
     }

@@ -216,6 +216,13 @@ pub fn name_together(
         }
     }
     all.blocks = blocks.into_iter().collect();
+    // A child has its parent's blocks, but does not know which thread allocated them.
+    let place = |block: &BlockRow| (block.object, block.start, block.ordinal, block.bytes);
+    all.blocks.dedup_by(|next, block| {
+        let is_same = place(next) == place(block);
+        block.thread = block.thread.or(next.thread.filter(|_| is_same));
+        is_same
+    });
     all
 }
 
@@ -398,7 +405,8 @@ impl Naming<'_> {
             return *row;
         }
         let Some(raw) = self.allocated.groups.get(group as usize) else { return 0 };
-        let mut row = ObjectRow { region: "heap".into(), ..ObjectRow::default() };
+        let region = if raw.is_mapped { "anonymous" } else { "heap" }.into();
+        let mut row = ObjectRow { region, ..ObjectRow::default() };
         if group == OTHERS {
             row.name = "in further places".into();
         } else {
@@ -408,10 +416,24 @@ impl Naming<'_> {
             sites.push(site);
             (row.blocks, row.bytes) = (raw.blocks, raw.bytes);
         }
-        self.rows.push(row);
-        let number = self.rows.len() as u32 - 1;
+        let number = self.add_group(row);
         self.of_groups.insert(group, number);
         number
+    }
+
+    /// Adds the row of a group. What a process has mapped may be there in its children, too.
+    fn add_group(&mut self, row: ObjectRow) -> u32 {
+        let next = self.rows.len() as u32;
+        if row.region == "anonymous" {
+            let bytes = row.bytes.checked_div(row.blocks).unwrap_or(0);
+            let what = format!("{}\n{}\n{bytes}", row.name, row.callers);
+            let known = *self.of_names.entry((row.region.clone(), what)).or_insert(next);
+            if known != next {
+                return known;
+            }
+        }
+        self.rows.push(row);
+        next
     }
 
     /// `heap` and `heap block of 400 bytes allocated in f at f.c:7`, with what else lay in the
@@ -429,7 +451,6 @@ impl Naming<'_> {
         if line == 0 || groups.is_empty() {
             return None;
         }
-        let mut texts = Vec::new();
         let mut told = Vec::new();
         for group in groups {
             if let Some(file) = self.allocated.mapped.get(&group) {
@@ -444,6 +465,7 @@ impl Naming<'_> {
             let mut starts: Vec<(u64, u64)> = blocks.iter().map(|b| (b.start, b.bytes)).collect();
             starts.dedup();
             let object = &self.rows[row];
+            let mut texts = Vec::new();
             if starts.is_empty() {
                 texts.push(described(object));
             }
@@ -452,8 +474,8 @@ impl Naming<'_> {
                 let one = (of_block().count() == 1).then(|| of_block().next()).flatten();
                 texts.push(block_text(object, one.copied(), line, start, bytes));
             }
+            told.push((object.region.clone(), texts.join("; ")));
         }
-        told.extend((!texts.is_empty()).then(|| ("heap".into(), texts.join("; "))));
         Some(joined(told))
     }
 }
@@ -465,12 +487,23 @@ fn joined(told: Vec<(String, String)>) -> (String, String) {
     (region, texts.join("; "))
 }
 
+/// `heap block` or `mapping`, and `allocated in f at f.c:7`.
+fn what_and_where(object: &ObjectRow) -> (&'static str, String) {
+    let (what, made) = match object.region.as_str() {
+        "anonymous" => ("mapping", "made"),
+        _ => ("heap block", "allocated"),
+    };
+    let place = match object.name.as_str() {
+        "" => String::new(),
+        name => format!(" {made} {name}"),
+    };
+    (what, place)
+}
+
 /// `heap block allocated in f at f.c:7`.
 fn described(object: &ObjectRow) -> String {
-    match object.name.as_str() {
-        "" => "heap block".into(),
-        name => format!("heap block allocated {name}"),
-    }
+    let (what, place) = what_and_where(object);
+    what.to_owned() + &place
 }
 
 /// `heap block of 400 bytes allocated in f at f.c:7, bytes 0x40..0x80, number 3 by T1`; `one` if
@@ -482,10 +515,7 @@ fn block_text(
     start: u64,
     bytes: u64,
 ) -> String {
-    let name = match object.name.as_str() {
-        "" => String::new(),
-        name => format!(" allocated {name}"),
-    };
+    let (what, name) = what_and_where(object);
     let first = line.saturating_sub(start);
     let end = (line + LINE_BYTES - start).min(bytes);
     let part = match (first, end) {
@@ -496,7 +526,7 @@ fn block_text(
     let number = number.map_or(String::new(), |b| format!(", number {}", grouped(b.ordinal + 1)));
     let by = one.filter(|b| b.thread != u32::MAX);
     let by = by.map_or(String::new(), |b| format!(", by T{}", b.thread));
-    format!("heap block of {} bytes{name}{part}{number}{by}", grouped(bytes))
+    format!("{what} of {} bytes{name}{part}{number}{by}", grouped(bytes))
 }
 
 #[cfg(test)]

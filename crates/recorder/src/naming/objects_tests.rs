@@ -4,7 +4,7 @@ use wire::objects::FRAMES;
 fn group(blocks: u64, bytes: u64) -> RawGroup {
     let mut frames = [0; FRAMES];
     frames[0] = 0x1000;
-    RawGroup { frames, blocks, bytes, modules: 0 }
+    RawGroup { frames, blocks, bytes, ..RawGroup::default() }
 }
 
 fn block(start: u64, bytes: u64, ordinal: u64) -> RawBlock {

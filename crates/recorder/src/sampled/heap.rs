@@ -23,7 +23,7 @@ use wire::blocks::{
     BYTES, ENV, EVEN, GROUPS, GROUPS_OFFSET, Header, MAGIC, RECORDS, RECORDS_OFFSET, Record,
     SEGMENTS, Segment, VERSION, segment_offset, state, what,
 };
-use wire::objects::Group;
+use wire::objects::{Group, by};
 
 /// The library, in the file system.
 pub const BLOCKS: &str = "libthreadtalk_blocks.so";
@@ -418,6 +418,7 @@ impl HeapOf {
             frames: std::array::from_fn(|k| group.frames[k].load(Relaxed)),
             blocks: group.blocks.load(Relaxed),
             bytes: group.bytes.load(Relaxed),
+            is_mapped: group.by.load(Relaxed) == by::MAPPED,
             modules: usize::MAX,
         };
         let groups: Vec<RawGroup> = reading.groups.records()[..count].iter().map(group).collect();

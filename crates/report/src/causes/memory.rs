@@ -6,6 +6,7 @@
 
 use crate::causes::code::allocated;
 use crate::lines::Bytes;
+use crate::objects::{is_allocated, words};
 use profile::Profile;
 use std::collections::{BTreeMap, BTreeSet};
 use types::numbers::grouped;
@@ -133,23 +134,13 @@ impl<'a> Memory<'a> {
     pub(super) fn object(&self, object: u32, line: Option<u64>) -> String {
         let row = self.profile.objects.get(object as usize).filter(|row| !row.region.is_empty());
         let Some(row) = row else { return self.line_words(line) };
-        if row.region != "heap" {
-            return if row.name.is_empty() { self.line_words(line) } else { row.name.clone() };
+        if is_allocated(row) {
+            let at = allocated(&row.name, &row.callers);
+            return words(&row.region, &at, row.blocks, row.bytes);
         }
-        if row.name.is_empty() {
-            return "heap memory in no known block".into();
-        }
-        let at = allocated(&row.name, &row.callers);
-        let bytes = row.bytes.checked_div(row.blocks).unwrap_or(0);
-        let about = if bytes * row.blocks == row.bytes { "" } else { "about " };
-        match row.blocks {
-            0 => format!("heap blocks allocated {at}"),
-            1 => format!("heap block of {} bytes allocated {at}", grouped(bytes)),
-            n => format!(
-                "{} heap blocks of {about}{} bytes allocated {at}",
-                grouped(n),
-                grouped(bytes)
-            ),
+        match (row.region.as_str(), row.name.is_empty()) {
+            ("heap", _) | (_, false) => words(&row.region, &row.name, row.blocks, row.bytes),
+            _ => self.line_words(line),
         }
     }
 

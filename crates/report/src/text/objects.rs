@@ -22,7 +22,7 @@ pub(super) fn write_objects(out: &mut String, style: TextStyle, objects: &Object
     }
     heading(out, style, "Hot objects")?;
     let mut note =
-        "  What the threads communicate through. Heap blocks are named by the place that \
+        "  What the threads communicate through. Heap blocks and mappings are named by the place that \
                     allocated them."
             .to_owned();
     if objects.unknown > 0 {
