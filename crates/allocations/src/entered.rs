@@ -18,6 +18,27 @@ macro_rules! entered {
             )
         }
     };
+    (6: $($name:ident = $rust:ident),*) => {
+        $(
+            /// # Safety
+            /// As for the C library's function of this name.
+            #[unsafe(no_mangle)]
+            #[unsafe(naked)]
+            pub unsafe extern "C" fn $name() {
+                // The two more do not fit into registers.
+                core::arch::naked_asm!(
+                    "mov r10, rsp",
+                    "sub rsp, 8",
+                    "push rbp",
+                    "push r10",
+                    "call {rust}",
+                    "add rsp, 24",
+                    "ret",
+                    rust = sym $rust,
+                )
+            }
+        )*
+    };
     (1: $($name:ident = $rust:ident),*) => {
         $($crate::entered!(@one $name, $rust, "rsi", "rdx");)*
     };

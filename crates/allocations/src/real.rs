@@ -60,6 +60,12 @@ pub static POSIX_MEMALIGN: Function = Function::new(c"posix_memalign");
 pub static VALLOC: Function = Function::new(c"valloc");
 /// `pvalloc`.
 pub static PVALLOC: Function = Function::new(c"pvalloc");
+/// `mmap`.
+pub static MMAP: Function = Function::new(c"mmap");
+/// `munmap`.
+pub static MUNMAP: Function = Function::new(c"munmap");
+/// `mremap`.
+pub static MREMAP: Function = Function::new(c"mremap");
 /// `malloc_usable_size`.
 pub static MALLOC_USABLE_SIZE: Function = Function::new(c"malloc_usable_size");
 
@@ -90,6 +96,9 @@ pub fn find() -> bool {
         &POSIX_MEMALIGN,
         &VALLOC,
         &PVALLOC,
+        &MMAP,
+        &MUNMAP,
+        &MREMAP,
         &MALLOC_USABLE_SIZE,
         &MALLOC,
     ];

@@ -71,7 +71,7 @@ fn place(session: Session, job: &Job) {
 }
 
 /// Gives pages a policy; those that are there already are moved.
-fn bind(range: &Range, from: u64, to: u64) -> Result<(), u32> {
+pub fn bind(range: &Range, from: u64, to: u64) -> Result<(), u32> {
     let (how, nodes) = (range.mode.load(Relaxed), range.nodes.load(Relaxed));
     let result = policies::bind(from, to - from, how, nodes, MOVE);
     // Some pages cannot be moved: the rest is.

@@ -166,7 +166,7 @@ fn fresh(
 }
 
 /// Gives a run the policies of the entry's ranges, which count from `base`.
-fn bind(
+pub fn bind(
     session: Session,
     entry: &Entry,
     (run, end): (usize, usize),
@@ -206,9 +206,14 @@ fn bind(
     }
 }
 
+/// A record for memory that is not ours.
+pub fn new_record() -> Option<&'static Record> {
+    LOCK.with(|| records::make().map(|(_, record)| record))
+}
+
 /// Lists a block for the launcher, at the place that its run has there.
 #[inline(always)]
-fn list_block(session: Session, record: &Record, start: u64, bytes: u64, entry: u32) {
+pub fn list_block(session: Session, record: &Record, start: u64, bytes: u64, entry: u32) {
     let listed = match record.listed.load(Relaxed) {
         0 => find_place(session, record),
         known => known,
@@ -220,7 +225,8 @@ fn list_block(session: Session, record: &Record, start: u64, bytes: u64, entry: 
     }
 }
 
-fn place(session: Session, listed: u32) -> Option<&'static Block> {
+/// The place of a run in the launcher's list.
+pub fn place(session: Session, listed: u32) -> Option<&'static Block> {
     (listed as usize).checked_sub(1).and_then(|at| session.blocks.get(at))
 }
 

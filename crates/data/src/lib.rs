@@ -1,5 +1,5 @@
 //! The library that puts data where a plan says: preloaded into a program that `run` starts, it
-//! places blocks of the heap as they are allocated, and static data as it is loaded.
+//! places blocks of the heap and mappings as they are made, and static data as it is loaded.
 //!
 //! A block is known by the chain of calls that allocates it, the binary digits of its size, and how
 //! many such blocks came before. Most allocations are told apart by size and immediate caller
@@ -15,6 +15,7 @@
 //! | `runs.rs` | that memory: address space, stretches of it and their policies |
 //! | `records.rs` | what is known of each such block |
 //! | `small.rs` | smaller blocks, whose pages are moved |
+//! | `mappings.rs` | anonymous memory that the program maps for itself |
 //! | `fixed.rs` | static data |
 //! | `reading.rs` | where pages are |
 //! | `mutex.rs` | a lock |
@@ -36,6 +37,7 @@ mod ask;
 mod fixed;
 mod hooks;
 mod large;
+mod mappings;
 mod mutex;
 mod reading;
 mod records;

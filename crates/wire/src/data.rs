@@ -24,7 +24,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 /// First eight bytes.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TTDATA\0\0");
 /// Changes with every change of this layout.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Environment variable that tells the library where the memory is: a path to open.
 pub const ENV: &str = "THREADTALK_DATA";
 /// Added where otherwise an odd number of variables would be taken out again: see
@@ -72,6 +72,11 @@ pub const fn bytes(sites: usize, entries: usize, ranges: usize) -> u64 {
 
 /// No site, no entry.
 pub const NONE: u32 = u32::MAX;
+
+/// Beside the binary digits of a size: it is that of a mapping, not of a block of the heap.
+pub const OF_MAPPING: u32 = 1 << 8;
+/// The digits themselves.
+pub const DIGITS: u32 = OF_MAPPING - 1;
 
 /// What the library says about itself in [`Header::state`].
 pub mod state {
@@ -192,7 +197,7 @@ pub struct Request {
     pub state: AtomicU32,
     /// One of [`what`].
     pub what: AtomicU32,
-    /// Binary digits of the block's size.
+    /// Binary digits of the block's size, of a mapping with [`OF_MAPPING`].
     pub digits: AtomicU32,
     /// See [`what`].
     pub answer: AtomicU32,

@@ -67,12 +67,17 @@ pub fn plan_on_node_0(scratch: &Scratch, plan: &Path, command: &[&str]) {
     std::fs::write(plan, all.to_string()).unwrap();
 }
 
-/// Pages of large blocks of the heap that a plan puts somewhere: small ones share theirs.
+/// Whether this is the region of blocks of the heap, or of mappings that the program makes.
+pub fn is_allocated(region: &Value) -> bool {
+    ["heap", "anonymous"].iter().any(|known| region == known)
+}
+
+/// Pages of large blocks and mappings that a plan puts somewhere: small ones share theirs.
 pub fn planned(plan: &Path) -> u64 {
     let all: Value = serde_json::from_slice(&std::fs::read(plan).unwrap()).unwrap();
     let objects = all["data"]["objects"].as_array().unwrap();
     let large = |object: &&Value| {
-        object["identity"]["region"] == "heap" && object["bytes"].as_u64().unwrap() >= 1 << 16
+        is_allocated(&object["identity"]["region"]) && object["bytes"].as_u64().unwrap() >= 1 << 16
     };
     let bytes = |range: &Value| range["bytes"].as_u64().unwrap();
     let ranges = objects.iter().filter(large).flat_map(|o| o["ranges"].as_array().unwrap());

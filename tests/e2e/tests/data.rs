@@ -4,7 +4,7 @@
 //! plan's ranges are then put on node 0, which every machine has: what is recognised, placed, kept
 //! and read back shows all the same. Real nodes are in `virtual_data.rs`.
 
-use e2e::data::{allocating, plan_on_node_0, planned};
+use e2e::data::{allocating, is_allocated, plan_on_node_0, planned};
 use e2e::launch::{outcomes, run_with, two_cpus};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -34,12 +34,12 @@ fn policies(what: &str) -> bool {
     allowed
 }
 
-/// Every planned object of the heap has appeared, and all of its pages are where it is planned.
+/// Every planned block and mapping has appeared, and all of its pages are where it is planned.
 fn check(plan: &Path, data: &Value, outcome: &Outcome) {
     let objects = data["objects"].as_array().unwrap();
-    let heap = |o: &&Value| o["object"]["region"] == "heap";
-    assert!(objects.iter().any(|o| heap(&o)), "{data:#}");
-    for object in objects.iter().filter(heap) {
+    let allocated = |o: &&Value| is_allocated(&o["object"]["region"]);
+    assert!(objects.iter().any(|o| allocated(&o)), "{data:#}");
+    for object in objects.iter().filter(allocated) {
         assert!(object["blocks"].as_u64().unwrap() > 0, "{object:#}\n{outcome}");
         assert!(pages(object, "as_planned") > 0, "{object:#}\n{outcome}");
         assert_eq!(pages(object, "elsewhere"), 0, "{object:#}\n{outcome}");
@@ -82,6 +82,11 @@ fn so_do_matrices_in_vectors_that_look_the_same() {
 #[test]
 fn so_do_a_hash_table_and_its_small_entries() {
     twice_and_rebuilt(Compiler::Gcc, "hashing.c", &["-O2", "-pthread"], &["8192", "2"]);
+}
+
+#[test]
+fn so_do_mappings_of_the_program_s_own() {
+    twice_and_rebuilt(Compiler::Gcc, "mapped.c", &["-O2", "-pthread"], &[]);
 }
 
 #[test]

@@ -46,7 +46,13 @@ fn the_place_that_allocated_contended_memory_is_named() {
         return;
     }
     let (scratch, program) = (Scratch::new(), heap_c(&[]));
-    for how in ["malloc", "calloc", "realloc", "aligned"] {
+    for (how, region) in [
+        ("malloc", "heap"),
+        ("calloc", "heap"),
+        ("realloc", "heap"),
+        ("aligned", "heap"),
+        ("mmap", "anonymous"),
+    ] {
         let profile = scratch.join(how);
         let command = [program.to_str().unwrap(), how];
         if sampled(how, &profile, &[], &command).is_none() {
@@ -54,12 +60,14 @@ fn the_place_that_allocated_contended_memory_is_named() {
         }
         let rows = objects(&profile);
         let named = |row: &&String| {
-            row.contains("heap,in make_counters at heap.c:") && row.contains("main at heap.c:")
+            row.contains(&format!("{region},in make_counters at heap.c:"))
+                && row.contains("main at heap.c:")
         };
         assert_eq!(rows.iter().filter(named).count(), 1, "{how}: {rows:?}");
         let blocks = Threadtalk::built().verb("export").arg(&profile).arg("blocks").run();
         let blocks = blocks.expect_code(0).stdout_text();
-        assert!(blocks.lines().any(|row| row.contains(",64,")), "{how}: {blocks}");
+        let bytes = if region == "heap" { ",64," } else { ",4096," };
+        assert!(blocks.lines().any(|row| row.contains(bytes)), "{how}: {blocks}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Data on the nodes that a plan says, on machines with 2, 4 and 8 of them: programs are recorded
 //! here, planned for the machine, and run in it twice, and once more after a rebuild.
 
-use e2e::data::{allocating, place, planned, recorded};
+use e2e::data::{allocating, is_allocated, place, planned, recorded};
 use lab::{Guest, Machine, can_boot, quoted};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -10,10 +10,11 @@ use std::time::Duration;
 use test_support::{Compiler, Scratch, probe};
 
 /// Programs of `tests/programs/data/` with their flags and arguments.
-const PROGRAMS: [(Compiler, &str, &[&str], &[&str]); 4] = [
+const PROGRAMS: [(Compiler, &str, &[&str], &[&str]); 5] = [
     (Compiler::Gcc, "stencil.c", &["-O2", "-pthread"], &["128", "2"]),
     (Compiler::Gxx, "matrices.cpp", &["-O2", "-pthread"], &["128"]),
     (Compiler::Gcc, "hashing.c", &["-O2", "-pthread"], &["8192", "2"]),
+    (Compiler::Gcc, "mapped.c", &["-O2", "-pthread"], &[]),
     (Compiler::Gfortran, "fields.f90", &["-O2", "-fopenmp"], &[]),
 ];
 
@@ -81,11 +82,11 @@ fn on(nodes: u32) {
     }
 }
 
-/// At least 99 % of what is planned of the heap is there, on its node.
+/// At least 99 % of what is planned of blocks and mappings is there, on its node.
 fn check(program: &Planned, data: &Value, what: &str) {
     let objects = data["objects"].as_array().unwrap_or_else(|| panic!("no data: {what}"));
     let (mut right, mut wrong) = (0, 0);
-    for object in objects.iter().filter(|object| object["object"]["region"] == "heap") {
+    for object in objects.iter().filter(|o| is_allocated(&o["object"]["region"])) {
         assert!(object["blocks"].as_u64().unwrap() > 0, "{object:#}\n{what}");
         right += object["pages"]["as_planned"].as_u64().unwrap();
         wrong += object["pages"]["elsewhere"].as_u64().unwrap();

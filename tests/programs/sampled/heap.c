@@ -3,12 +3,13 @@
 //
 //   heap MILLISECONDS [HOW]
 //
-// HOW: malloc (default), calloc, realloc, aligned, fork: a forked child does it.
+// HOW: malloc (default), calloc, realloc, aligned, mmap, fork: a forked child does it.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -47,7 +48,10 @@ static struct counter *make_counters(const char *how) {
         block = checked(calloc(8, sizeof(struct counter)));
     else if (!strcmp(how, "aligned"))
         block = posix_memalign(&block, 64, BYTES) ? NULL : checked(block);
-    else if (!strcmp(how, "realloc"))
+    else if (!strcmp(how, "mmap")) {
+        block = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        block = block == MAP_FAILED ? checked(NULL) : block;
+    } else if (!strcmp(how, "realloc"))
         block = checked(realloc(checked(malloc(8)), BYTES));
     else
         block = checked(malloc(BYTES));
@@ -87,6 +91,7 @@ int main(int argc, char **argv) {
         wait(NULL);
     }
     puts("done");
-    free(counters);
+    if (strcmp(how, "mmap"))
+        free(counters);
     return 0;
 }

@@ -2,5 +2,6 @@
 
 pub mod allocation;
 pub mod exec;
+pub mod mapping;
 pub mod new;
 pub mod unload;

@@ -4,3 +4,4 @@ pub mod allocation;
 pub mod exec;
 pub mod filters;
 pub mod loading;
+pub mod mapping;

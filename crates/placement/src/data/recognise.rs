@@ -198,7 +198,9 @@ fn fit(planned: &DataIdentity, bytes: u64, object: &DataObject) -> Option<Fit> {
         return None;
     }
     match planned.region.as_str() {
-        "heap" => planned.fit(found).filter(|_| digits(bytes) == digits(object.bytes)),
+        "heap" | "anonymous" => {
+            planned.fit(found).filter(|_| digits(bytes) == digits(object.bytes))
+        }
         "static" => (planned.is_symbol() && planned.name == found.name).then_some(Fit::Words),
         // Placed as a whole; found all the same.
         "stack" | "thread-local" => is_same_thread(planned, found).then_some(Fit::Words),

@@ -29,7 +29,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use tables::Tables;
 use wire::data::{
-    BLOCKS, BLOCKS_OFFSET, Block, ENV, EVEN, Entry, Header, JOBS, JOBS_OFFSET, Job, MAGIC,
+    BLOCKS, BLOCKS_OFFSET, Block, DIGITS, ENV, EVEN, Entry, Header, JOBS, JOBS_OFFSET, Job, MAGIC,
     REQUESTS, REQUESTS_OFFSET, Range, Request, Site, TABLES_OFFSET, VERSION, bytes, entries_offset,
     ranges_offset,
 };
@@ -104,7 +104,8 @@ impl DataMemory {
         header.entries.store(entries.len() as u32, Relaxed);
         header.ranges.store(ranges.len() as u32, Relaxed);
         header.statics.store(u32::from(!statics.is_empty()), Relaxed);
-        let digits = sites.iter().fold(0, |bits, site| bits | 1_u64 << (site.digits - 1));
+        let digits =
+            sites.iter().fold(0, |bits, site| bits | 1_u64 << ((site.digits & DIGITS) - 1));
         header.digits.store(digits, Relaxed);
         let (mode, nodes) = kernel.rest(plan);
         header.rest_mode.store(mode, Relaxed);

@@ -189,9 +189,14 @@ fn name(object: &PlanObject) -> String {
     let identity = &object.identity;
     let named = [&identity.name, &identity.function, &identity.code];
     let name = named.into_iter().find(|name| !name.is_empty()).map_or("", String::as_str);
-    let block = object.ordinal.filter(|&ordinal| identity.region == "heap" && ordinal > 0);
-    let block = block.map_or(String::new(), |ordinal| format!(", block {ordinal}"));
-    format!("{} {name}{block}", identity.region)
+    let (what, one) = match identity.region.as_str() {
+        "heap" => ("heap", "block"),
+        "anonymous" => ("mapping made", "mapping"),
+        region => (region, ""),
+    };
+    let number = object.ordinal.filter(|ordinal| !one.is_empty() && *ordinal > 0);
+    let number = number.map_or(String::new(), |ordinal| format!(", {one} {ordinal}"));
+    format!("{what} {name}{number}")
 }
 
 fn places(object: &PlanObject) -> String {

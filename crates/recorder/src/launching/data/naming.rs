@@ -10,7 +10,7 @@ use crate::frames::file_name;
 use placement::{DataIdentity, Fit};
 use profile::SiteRow;
 use std::collections::HashSet;
-use wire::data::caller;
+use wire::data::{OF_MAPPING, caller};
 
 /// Sites, and those that chains have been given.
 pub struct Naming<'a> {
@@ -46,9 +46,9 @@ impl<'a> Naming<'a> {
         }
     }
 
-    /// The site of a chain that allocates blocks of so many digits.
+    /// The site of a chain that allocates blocks, or makes mappings, of so many digits.
     pub fn site(&mut self, found: &Allocation, digits: u32) -> Option<usize> {
-        let found = identity(found);
+        let found = identity(found, digits & OF_MAPPING != 0);
         let fitting = |(number, planned): (usize, &PlannedSite)| {
             let free = planned.digits == digits && !self.given.contains(&number);
             free.then(|| planned.identity.fit(&found)).flatten().map(|fit| (fit, number))
@@ -71,10 +71,10 @@ fn code(site: &SiteRow) -> String {
 }
 
 /// A chain of calls as it stands in plans.
-fn identity(found: &Allocation) -> DataIdentity {
+fn identity(found: &Allocation, is_mapping: bool) -> DataIdentity {
     let site = &found.site;
     DataIdentity {
-        region: "heap".into(),
+        region: if is_mapping { "anonymous" } else { "heap" }.into(),
         name: found.name.clone(),
         function: site.function.clone(),
         file: site.file.clone(),

@@ -169,6 +169,7 @@ pub fn words(identity: &DataIdentity) -> String {
     match (region.as_str(), name.as_str()) {
         ("heap", "") => format!("heap block allocated at {code}{from}"),
         ("heap", name) => format!("heap block allocated {name}{from}"),
+        ("anonymous", name) if identity.is_known() => format!("mapping made {name}{from}"),
         (_, name) => name.to_owned(),
     }
 }

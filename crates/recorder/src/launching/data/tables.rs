@@ -4,15 +4,16 @@
 use super::kernel::{Abilities, Policy};
 use placement::{DataIdentity, PlanData, PlanObject, digits};
 use std::collections::HashMap;
-use wire::data::NONE;
+use wire::data::{NONE, OF_MAPPING};
 
-/// A site: a place that allocates blocks of about one size.
+/// A site: a place that allocates blocks, or makes mappings, of about one size.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PlannedSite {
     pub identity: DataIdentity,
     pub first: u32,
     pub count: u32,
     pub others: u32,
+    /// Of their sizes; of mappings with [`OF_MAPPING`].
     pub digits: u32,
 }
 
@@ -50,8 +51,11 @@ impl Tables {
         let mut order = Vec::new();
         for (number, object) in plan.objects.iter().enumerate() {
             match object.identity.region.as_str() {
-                "heap" if object.bytes > 0 && object.identity.is_known() => {
-                    let key = (key(&object.identity), digits(object.bytes));
+                region @ ("heap" | "anonymous")
+                    if object.bytes > 0 && object.identity.is_known() =>
+                {
+                    let kind = if region == "heap" { 0 } else { OF_MAPPING };
+                    let key = (key(&object.identity), digits(object.bytes) | kind);
                     let sites = of_sites.entry(key.clone()).or_default();
                     if sites.is_empty() {
                         order.push(key);
