@@ -27,7 +27,7 @@ use crate::causes::cost::{MIN_EVENTS, MIN_HITS};
 use crate::causes::expected::Visits;
 use crate::causes::group::{Class, Group, Origins};
 use crate::causes::memory::Memory;
-use crate::causes::price::Costs;
+use crate::causes::price::{Costs, Visited};
 use crate::layouts::Placement;
 use crate::lines::{AccessKind, Place};
 use crate::residence::{Holding, Served};
@@ -265,6 +265,16 @@ impl Telling<'_> {
         Some(self.costs.at_most(most))
     }
 
+    /// Whether most takes of a group's lines are by atomic instructions.
+    fn is_by_atomics(&self, group: &Group) -> bool {
+        let takes = |atomic: bool| -> u64 {
+            let sides = group.sides.iter();
+            let of_kind = sides.filter(|(origin, _)| self.origins.get(**origin).atomic == atomic);
+            of_kind.map(|(_, side)| side.takes).sum()
+        };
+        takes(true) > takes(false)
+    }
+
     /// Whether a group is looked at; `most` transfers may be made by its threads.
     fn is_listed(&self, group: &Group, most: Option<AtMost>) -> bool {
         let told = group.class != Class::Unknown && group.events >= MIN_EVENTS_APART;
@@ -289,7 +299,11 @@ impl Telling<'_> {
             served: self.holding.as_ref().and_then(|holding| holding.served(&group.gaps)),
             at_once,
             at_most,
-            visits: self.visits.count(&group.lines),
+            visited: Visited {
+                visits: self.visits.count(&group.lines),
+                most: self.visits.most(&group.lines, &self.costs.pace()),
+                atomically: self.is_by_atomics(group),
+            },
         };
         finding(group, seen, self.origins, &self.memory, &self.costs)
     }
@@ -317,13 +331,13 @@ struct Seen {
     served: Option<Served>,
     at_once: Option<f64>,
     at_most: Option<AtMost>,
-    /// Of its threads to its lines, where that is known.
-    visits: Option<f64>,
+    /// How often its threads come to its lines.
+    visited: Visited,
 }
 
 fn finding(
     group: &Group,
-    Seen { hits, share, served, at_once, at_most, visits }: Seen,
+    Seen { hits, share, served, at_once, at_most, visited }: Seen,
     origins: &Origins,
     memory: &Memory<'_>,
     costs: &Costs,
@@ -338,10 +352,10 @@ fn finding(
     let from_memory = served.map(|served| served.memory);
     let of_caches = group.events as f64 * (1.0 - from_memory.unwrap_or(0.0));
     let of_caches = of_caches.round() as u64;
-    let mut cost = costs.of_events(of_caches, hits, share >= least);
-    if kind == CauseKind::FalseSharing {
-        cost = costs.of_false_sharing(cost, of_caches, visits);
-    }
+    let cost = match kind {
+        CauseKind::FalseSharing => costs.of_false_sharing(of_caches, hits, share >= least, visited),
+        _ => costs.of_events(of_caches, hits, share >= least),
+    };
     let cost = cost.leaving_out(left_out(kind, group), at_once, at_most, share >= NOTABLE_FALSE);
     let lines = match group.lines.len() {
         0 => String::new(),

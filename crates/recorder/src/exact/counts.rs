@@ -84,9 +84,14 @@ impl Counts {
 }
 
 impl Counts {
-    /// Sums events whose sites and objects have been named, and keeps returns to their lines.
+    /// Sums events whose sites and objects have been named; keeps returns to their lines.
     pub fn sum_named_events(&mut self) {
         sum_events(&mut self.events);
+        self.keep_named_returns();
+    }
+
+    /// Keeps returns to the lines that events name, which are in order.
+    pub fn keep_named_returns(&mut self) {
         let events = &self.events;
         let is_named = |row: &ReturnRow| events.binary_search_by_key(&row.line, |e| e.line).is_ok();
         self.returns.retain(is_named);

@@ -17,8 +17,8 @@ use crate::tables;
 use crate::timeline::{Sample, Timeline, activity_rows, join_samples};
 use crate::windowed::{self, Windowed};
 use profile::{
-    EventRow, FootprintRow, LineRow, Note, ProcessRow, Profile, RunningRow, SiteRow, ThreadRow,
-    Totals,
+    EventRow, FootprintRow, LineRow, Note, ProcessRow, Profile, ReturnRow, RunningRow, SiteRow,
+    ThreadRow, Totals,
 };
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -98,7 +98,8 @@ pub fn profile(
         (windows.observed, windows.whole) = (observed, whole);
         windows.missed = missed;
     }
-    let Counts { comm, events, .. } = counts;
+    counts.keep_named_returns();
+    let Counts { comm, events, returns, .. } = counts;
     let Objects { rows: objects, blocks, fields, .. } = objects;
     Ok(Some(Profile {
         slices,
@@ -110,6 +111,7 @@ pub fn profile(
         fields,
         lines,
         events,
+        returns,
         footprints: all.footprints(options.block_bytes),
         ..Profile::new(meta, threads, comm)
     }))
@@ -284,6 +286,9 @@ impl All {
                 row.slice >>= coarser;
                 all.comm.push(row);
             }
+            all.returns.extend(
+                counts.returns.into_iter().map(|row| ReturnRow { thread: own(row.thread), ..row }),
+            );
             all.late.extend(counts.late.into_iter().map(|mut row| {
                 (row.from, row.to) = (own(row.from), own(row.to));
                 row
@@ -297,6 +302,7 @@ impl All {
             samples.extend(own_samples);
         }
         counts::sum_comm(&mut all.comm);
+        all.returns.sort_unstable_by_key(ReturnRow::key);
         samples.sort_by_key(|sample| (sample.slice, sample.thread));
         (all, samples)
     }

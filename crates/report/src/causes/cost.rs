@@ -174,9 +174,10 @@ impl Cost {
             }
             (Some(share), Some(low), Some(high)) => {
                 let about = if share < 0.01 { "" } else { "about " };
-                let range = match low < 0.01 {
-                    true => format!("at most {}", share_words(high)),
-                    false => format!("{} to {}", percent(low), share_words(high)),
+                let range = match (low < 0.01, share_words(high)) {
+                    (true, most) if most.starts_with("more") => format!("less than 1 % to {most}"),
+                    (true, most) => format!("at most {most}"),
+                    (false, most) => format!("{} to {most}", percent(low)),
                 };
                 let share = share_words(share);
                 let gain = self.gain.filter(|gain| self.worth && gain.times >= NOTABLE_GAIN);
@@ -244,6 +245,8 @@ mod tests {
             "costs less than 1 % of the processor time (estimate: at most 4 %)"
         );
         assert_eq!((small.advice(), small.caveat()), ("Hardly worth a change.", String::new()));
+        let wide = Cost { low: Some(0.0), ..cost(0.25, 0.999) };
+        assert!(wide.words().ends_with("(estimate: less than 1 % to more than 99 %)"));
         let apart = small.leaving_out("", Some(0.04), None, true);
         assert!(apart.not_known && apart.advice().is_empty());
         assert_eq!(

@@ -274,7 +274,7 @@ impl Origins {
         self.of_thread.get(&(site, thread)).copied().or_else(of_site).unwrap_or(0)
     }
 
-    fn get(&self, origin: u32) -> &Origin {
+    pub(super) fn get(&self, origin: u32) -> &Origin {
         &self.list[origin as usize]
     }
 }

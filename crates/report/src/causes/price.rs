@@ -13,7 +13,9 @@
 //! where there is some: it tells what running at once costs. Each finding has the part of that
 //! which it has of the events, but not more than [`NATIVELY`] times what its events would cost.
 //! Without solo time, windows tell how long the program takes alone; transfers then cost no more
-//! than its instructions leave of that.
+//! than its instructions leave of that. Of exact recordings nothing tells how long the program
+//! takes alone, and threads take lines at nearly each visit. So false sharing is taken to make no
+//! more transfers than visits allow natively (`expected`).
 //!
 //! Pure. Neighbours: `causes` asks for each finding, `cost` has the words.
 
@@ -51,6 +53,8 @@ const NATIVELY: f64 = 4.0;
 /// natively lost, too: stores to counters come between stores to a line, so that these are no
 /// longer combined. `packed_counters` told 0.7 of its time, and its fix gains 0.3 of it.
 const NOT_OF_COUNTERS: f64 = 0.4;
+/// As many instructions take the time of an atomic one: 5 ns on processors of the last years.
+const ATOMIC: f64 = 25.0;
 /// Instructions for each load or store, where they were not counted.
 const PER_ACCESS: f64 = 2.5;
 
@@ -70,7 +74,18 @@ pub(super) struct Costs {
     all_events: f64,
 }
 
+/// What is known of how often threads come to lines that they share falsely.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Visited {
+    pub visits: Option<f64>,
+    /// The most transfers that these allow natively.
+    pub most: Option<u64>,
+    /// Whether they come by atomic instructions.
+    pub atomically: bool,
+}
+
 /// The processor time of the program alone, nanoseconds.
+#[derive(Clone, Copy)]
 enum Own {
     /// Waiting included.
     Whole(Range),
@@ -153,14 +168,38 @@ impl Costs {
         }
     }
 
-    /// The cost of false sharing, of so many `events`. If threads come to the lines much more often
-    /// than that, they may hardly wait.
-    pub(super) fn of_false_sharing(&self, cost: Cost, events: u64, visits: Option<f64>) -> Cost {
-        let tight = visits.is_some_and(|visits| visits > TIGHT * events as f64);
-        match self.own {
-            Own::Instructions(_) if tight => Cost { low: cost.low.map(|_| 0.0), ..cost },
-            _ => cost,
-        }
+    /// The cost of false sharing, see [`of_events`](Self::of_events). An exact recording lets
+    /// threads take lines from each other far more often than they do natively, where each keeps a
+    /// line for some more visits: there, transfers are no more than these visits allow. And threads
+    /// that come much more often than the lines are transferred may hardly wait at all.
+    pub(super) fn of_false_sharing(
+        &self,
+        events: u64,
+        hits: Option<u64>,
+        enough_share: bool,
+        visited: Visited,
+    ) -> Cost {
+        let counted = self.of_events(events, hits, enough_share);
+        let (Own::Instructions(count), Some(visits)) = (&self.own, visited.visits) else {
+            return counted;
+        };
+        let (natively, alone) = match (visited.atomically, visited.most) {
+            (false, Some(most)) => (events.min(most), *count),
+            (false, None) => (events, *count),
+            // Each waits for its line.
+            (true, _) => (events, count + visits * ATOMIC),
+        };
+        let costs = Self {
+            own: Own::Instructions(alone),
+            all_events: self.all_events - (events - natively) as f64,
+            ..*self
+        };
+        let cost = costs.of_events(natively, hits, enough_share);
+        let tight = !visited.atomically && visits > TIGHT * natively as f64;
+        let low = if tight { cost.low.map(|_| 0.0) } else { cost.low };
+        let most = visited.most.unwrap_or(0).max(events);
+        let high = self.share(most as f64, End::High);
+        Cost { low, high: high.zip(counted.high).map(|(most, told)| most.max(told)), ..cost }
     }
 
     /// How much of the program's own processor time is waiting for these transfers, 0 to 1. `None`:
@@ -407,14 +446,35 @@ mod tests {
         assert!(near(costs.at_most(40_000_000).cpu_share, 0.5));
     }
 
+    /// False sharing of 10,000 events, in an exact recording of 10 M instructions.
+    fn false_sharing(visited: Visited) -> Cost {
+        let mut profile = sample(2, &[(0, 1, 9)]).profile();
+        for thread in &mut profile.threads {
+            thread.instructions = 5_000_000;
+        }
+        Costs::of(&profile, None, 10_000).of_false_sharing(10_000, None, false, visited)
+    }
+
     #[test]
     fn threads_in_tight_loops_may_hardly_wait() {
-        let profile = sample(2, &[(0, 1, 9)]).profile();
-        let costs = Costs::of(&profile, None, 10_000);
-        let counted = costs.of_events(10_000, None, false);
-        let low = |visits| costs.of_false_sharing(counted, 10_000, visits).low;
-        assert!(counted.low > Some(0.0));
-        assert_eq!(low(Some(60_000.0)), Some(0.0));
-        assert_eq!([low(Some(40_000.0)), low(None)], [counted.low; 2]);
+        let low = |visits| {
+            false_sharing(Visited { visits, most: Some(20_000), atomically: false }).low.unwrap()
+        };
+        assert_eq!(low(Some(60_000.0)), 0.0);
+        assert!(low(Some(40_000.0)) > 0.0 && low(None) > 0.0);
+    }
+
+    #[test]
+    fn transfers_are_no_more_than_visits_allow_natively() {
+        let of = |most, atomically| {
+            false_sharing(Visited { visits: Some(40_000.0), most: Some(most), atomically })
+        };
+        // 10 M instructions take 2 ms, 10,000 transfers 1 ms, 2,000 of them 0.2 ms.
+        assert!(near(of(20_000, false).cpu_share, 1.0 / 3.0));
+        let few = of(2_000, false);
+        assert!(near(few.cpu_share, 0.2 / 2.2) && few.high == of(10_000, false).high, "{few:?}");
+        assert!(of(40_000, false).high > few.high);
+        // Each atomic access waits, and takes 5 ns.
+        assert!(near(of(2_000, true).cpu_share, 1.0 / 3.2));
     }
 }
