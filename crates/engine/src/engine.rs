@@ -11,21 +11,18 @@ pub use stored::fingerprint;
 use crate::body::Room;
 use crate::cache::entries::Entries;
 use crate::cache::recovery::Registers;
-use crate::cache::regions::{self, Position, Region, Stubs};
-use crate::connect::blocks::{Block, Blocks};
-use crate::connect::indirect::{Table, Tables};
+use crate::cache::regions::{Position, Region, Stubs};
+use crate::connect::blocks::Block;
+use crate::connect::indirect::Tables;
 use crate::connect::links::Link;
 use crate::connect::pads::{self, Ways};
-use crate::connect::sites::Sites;
 use crate::control;
 use crate::decode::liveness::Scanner;
 use crate::decode::superblock::Superblock;
-use crate::engine::generations::Generations;
-use crate::hash::AddressHash;
+use crate::engine::generations::Translated;
 use crate::host::{Host, Resolved};
 use crate::options::Options;
 use alloc::vec::Vec;
-use hashbrown::HashSet;
 
 /// Counters for reports.
 #[derive(Clone, Copy, Default, Debug)]
@@ -52,31 +49,26 @@ pub struct Statistics {
     pub guards: u64,
 }
 
+/// What translating a block takes, kept from one block to the next.
+#[derive(Default)]
+pub(crate) struct Workshop {
+    pub scanner: Scanner,
+    pub room: Room,
+    /// The last block as it can be used again, if it can.
+    pub record: Vec<u8>,
+    /// Room for what is copied on its way.
+    pub scratch: Vec<u8>,
+}
+
 /// Translator, code cache and links for one kind of shadow.
 pub struct Engine {
     pub(crate) options: Options,
-    pub(crate) stubs: Stubs,
-    pub(crate) tables: Tables,
-    /// Trampolines that stay when the cache is flushed.
-    pub(crate) anchor: Option<Region>,
-    // The present generation.
-    pub(crate) table: Table,
-    pub(crate) regions: Vec<Region>,
-    pub(crate) blocks: Blocks,
-    pub(crate) sites: Sites,
-    /// Targets of indirect branches that have a pad.
-    pub(crate) pads: HashSet<u64, AddressHash>,
-    pub(crate) scanner: Scanner,
-    pub(crate) room: Room,
-    pub(crate) generations: Generations,
+    pub(crate) code: Translated,
+    pub(crate) workshop: Workshop,
     /// The next block is made for an indirect branch that finds no pad: the pad lies before it.
     arriving: bool,
     /// Where branches enter that pad.
     arrival: Option<u64>,
-    /// The last block as it can be used again, if it can.
-    pub(crate) record: Vec<u8>,
-    /// Room for what is copied on its way.
-    pub(crate) scratch: Vec<u8>,
     /// What its stored blocks are known by.
     pub(crate) fingerprint: u64,
     /// Code that was found to return flags since this was last asked.
@@ -90,37 +82,52 @@ impl Engine {
     pub fn new(options: Options, stubs: Stubs, tables: Tables) -> Self {
         Self {
             options,
-            stubs,
-            tables,
-            anchor: None,
-            table: tables.table(tables.first),
-            regions: Vec::new(),
-            blocks: Blocks::in_slot(tables.first),
-            sites: Sites::in_slot(tables.first),
-            pads: HashSet::default(),
-            scanner: Scanner::default(),
-            room: Room::default(),
-            generations: Generations::in_slot(tables.first),
+            code: Translated::new(&options, stubs, tables),
+            workshop: Workshop::default(),
             fingerprint: stored::fingerprint(&options),
             returning: Vec::new(),
             arriving: false,
             arrival: None,
-            record: Vec::new(),
-            scratch: Vec::new(),
             statistics: Statistics::default(),
         }
     }
 
     /// Whether the address lies in the code cache.
     pub fn contains(&self, address: u64) -> bool {
-        self.all_regions().any(|r| r.contains(address))
+        self.code.all_regions().any(|r| r.contains(address))
     }
 
     /// Makes the first region, near `pc`. Returns the cache address where signals that waited are
     /// delivered; `None` when there is no room.
     pub fn prepare(&mut self, pc: u64, host: &mut dyn Host) -> Option<u64> {
-        self.region_for(pc, host)?;
-        self.anchor.as_ref().map(|anchor| anchor.trampolines.deliver)
+        self.code.region_for(pc, host)?;
+        self.code.anchor.as_ref().map(|anchor| anchor.trampolines.deliver)
+    }
+
+    /// Bytes of code in the cache, old and new.
+    pub fn cache_bytes(&self) -> u64 {
+        self.code.bytes()
+    }
+
+    /// Retires all code; false if there is no room for more, see [`generations`].
+    pub fn flush(&mut self, host: &mut dyn Host) -> bool {
+        let flushed = self.code.flush(host);
+        self.note_flushes();
+        flushed
+    }
+
+    /// Makes sure that there is room for another block.
+    fn make_room(&mut self, host: &mut dyn Host) -> bool {
+        let has_room = self.code.make_room(host);
+        self.note_flushes();
+        has_room
+    }
+
+    fn note_flushes(&mut self) {
+        if self.statistics.flushes != self.code.flushes {
+            self.statistics.flushes = self.code.flushes;
+            self.workshop.scanner.clear();
+        }
     }
 
     /// Continues a direct exit: translates its target, to which the exit then leads.
@@ -129,11 +136,11 @@ impl Engine {
     /// The caller holds the engine's lock and is a thread whose exit this is.
     pub unsafe fn follow(&mut self, link: usize, host: &mut dyn Host) -> (u64, Resolved) {
         self.statistics.dispatches += 1;
-        let Some(&Link { target, stale, .. }) = self.link(link) else {
+        let Some(&Link { target, stale, .. }) = self.code.link(link) else {
             return (0, Resolved::Native);
         };
         if stale {
-            self.drop_if_changed(target, host);
+            changing::drop_if_changed(&mut self.code.blocks, target, host);
         }
         // SAFETY: the program is about to execute the target.
         match unsafe { self.block(target, host) } {
@@ -145,9 +152,9 @@ impl Engine {
     /// Where the direct exit with this number leads, if it is one of this engine's. To be asked
     /// when a thread is about to go on in another engine's code.
     pub fn leave(&mut self, link: usize, host: &mut dyn Host) -> Option<u64> {
-        let &Link { target, stale, .. } = self.link(link)?;
+        let &Link { target, stale, .. } = self.code.link(link)?;
         if stale {
-            self.drop_if_changed(target, host);
+            changing::drop_if_changed(&mut self.code.blocks, target, host);
         }
         Some(target)
     }
@@ -185,7 +192,7 @@ impl Engine {
     /// As [`Self::follow`].
     pub unsafe fn look_up(&mut self, target: u64, host: &mut dyn Host) -> Resolved {
         self.statistics.dispatches += 1;
-        self.arriving = self.options.beside && !self.pads.contains(&target);
+        self.arriving = self.options.beside && !self.code.pads.contains(&target);
         // SAFETY: forwarded.
         let block = unsafe { self.block(target, host) };
         let entry = self.arrival.take();
@@ -195,55 +202,69 @@ impl Engine {
         Resolved::Cache(block.entry)
     }
 
+    /// As [`Engine::look_up`] for an indirect branch whose site wants to know where it leads.
+    ///
+    /// # Safety
+    /// As [`Engine::follow`].
+    pub unsafe fn learn(&mut self, site: usize, target: u64, host: &mut dyn Host) -> Resolved {
+        // SAFETY: forwarded.
+        let resolved = unsafe { self.look_up(target, host) };
+        let Self { options, code, workshop, statistics, .. } = self;
+        // SAFETY: under the engine's lock.
+        let made = unsafe { learning::learn(code, (site, target), options, workshop, host) };
+        statistics.guards += u64::from(made);
+        resolved
+    }
+
     /// Makes indirect branches find `target` by themselves, by the pad that has been placed before
     /// its block, if it has.
     unsafe fn add_pad(&mut self, target: u64, placed: Option<u64>, host: &mut dyn Host) {
-        if !self.pads.insert(target) {
+        if !self.code.pads.insert(target) {
             return;
         }
         let entry = match placed {
             Some(entry) => Some(entry),
-            None => self.region_for(target, host).map(|region| self.place_pad(target, region)),
+            None => self.code.region_for(target, host).map(|region| self.place_pad(target, region)),
         };
         if let Some(entry) = entry {
             // SAFETY: forwarded; the pad is complete.
-            unsafe { self.table.enter(target, entry) };
+            unsafe { self.code.table.enter(target, entry) };
         }
     }
 
     /// Places the pad of `target` in a region. Returns where branches enter it.
     fn place_pad(&mut self, target: u64, region: usize) -> u64 {
-        let (id, next) = (self.blocks.next_link(), self.table.first_pad(target));
-        let region = &mut self.regions[region];
+        let (id, next) = (self.code.blocks.next_link(), self.code.table.first_pad(target));
+        let region = &mut self.code.regions[region];
         let ways = Ways { id, next, direct: region.trampolines.direct };
         let pad = pads::pad(target, region.next(), &self.options, &ways);
-        let entries = Entries::new(&pad.code.entries, target, &mut self.scratch);
+        let entries = Entries::new(&pad.code.entries, target, &mut self.workshop.scratch);
         region.place(&pad.code.bytes, pad.code.split, target, entries);
-        self.blocks.add_link(pad.link);
+        self.code.blocks.add_link(pad.link);
         pad.entry
     }
 
     unsafe fn block(&mut self, pc: u64, host: &mut dyn Host) -> Option<Block> {
         let arriving = core::mem::take(&mut self.arriving);
-        if let Some(block) = self.blocks.get(pc) {
+        if let Some(block) = self.code.blocks.get(pc) {
             return Some(block);
         }
         if !host.is_translatable(pc) {
             // SAFETY: forwarded.
-            return unsafe { self.changing_block(pc, host) };
+            return unsafe { changing::block(self, pc, host) };
         }
         if !self.make_room(host) {
             return None;
         }
-        let region = self.region_for(pc, host)?;
+        let region = self.code.region_for(pc, host)?;
         if arriving {
             self.arrival = Some(self.place_pad(pc, region));
         }
-        let may_store = self.may_store(pc) && host.hook(pc) == 0;
+        let may_store = stored::may_store(self, pc) && host.hook(pc) == 0;
         if may_store {
             // SAFETY: the code is readable, the lock held, and the region has room.
-            if let Some(block) = unsafe { self.stored_block(pc, region, host) } {
-                self.blocks.insert(pc, block);
+            if let Some(block) = unsafe { stored::block(self, pc, region, host) } {
+                self.code.blocks.insert(pc, block);
                 return Some(block);
             }
         }
@@ -262,16 +283,16 @@ impl Engine {
         // SAFETY: as above.
         unsafe { translate::end_before_loop(self, &mut source, &readable) };
         // SAFETY: as above.
-        if unsafe { self.scanner.expects_flags(&source, &readable) } {
+        if unsafe { self.workshop.scanner.expects_flags(&source, &readable) } {
             // SAFETY: under the engine's lock.
             unsafe { self.return_flags(host.code_around(source.end - 1)) };
         }
         // SAFETY: as above.
         let block = unsafe { translate::translate(self, region, &source, &readable, host) }?;
-        if !self.record.is_empty() && may_store {
-            host.store(pc, self.kind_at(pc), &self.record);
+        if !self.workshop.record.is_empty() && may_store {
+            host.store(pc, stored::kind_at(self, pc), &self.workshop.record);
         }
-        self.blocks.insert(pc, block);
+        self.code.blocks.insert(pc, block);
         Some(block)
     }
 
@@ -281,17 +302,17 @@ impl Engine {
     /// # Safety
     /// The caller holds the engine's lock.
     pub unsafe fn tell(&mut self, pc: u64) {
-        for pc in self.blocks.within(pc, pc + 1) {
-            self.blocks.remove(pc);
+        for pc in self.code.blocks.within(pc, pc + 1) {
+            self.code.blocks.remove(pc);
         }
     }
 
     /// From now on, flags live across the returns of code in `start..end`.
     unsafe fn return_flags(&mut self, (start, end): (u64, u64)) {
-        if !self.scanner.conventions.returns_flags(start) {
+        if !self.workshop.scanner.conventions.returns_flags(start) {
             // SAFETY: forwarded.
             unsafe { self.invalidate(start, end) };
-            self.scanner.conventions.add_returning(start, end);
+            self.workshop.scanner.conventions.add_returning(start, end);
             self.returning.push((start, end));
         }
     }
@@ -305,17 +326,17 @@ impl Engine {
     /// # Safety
     /// The caller holds the engine's lock.
     pub unsafe fn invalidate(&mut self, start: u64, end: u64) {
-        self.scanner.clear();
-        self.scanner.conventions.forget(start, end);
-        for pc in self.blocks.within(start, end) {
-            self.blocks.remove(pc);
+        self.workshop.scanner.clear();
+        self.workshop.scanner.conventions.forget(start, end);
+        for pc in self.code.blocks.within(start, end) {
+            self.code.blocks.remove(pc);
         }
     }
 
     /// Whether a thread stopped at this cache address is delivering a deferred signal.
     pub fn is_delivering(&self, address: u64) -> bool {
         let position = |region: &Region| region.position(address);
-        let at = self.all_regions().find(|region| region.contains(address)).and_then(position);
+        let at = self.code.all_regions().find(|region| region.contains(address)).and_then(position);
         matches!(at, Some(Position::Deliver { .. }))
     }
 
@@ -323,11 +344,11 @@ impl Engine {
     /// `slot` reads a field of the thread's control block. `None` if the address is not in the
     /// cache.
     pub fn recover(&self, r: &mut Registers, slot: &dyn Fn(i32) -> u64) -> Option<()> {
-        let region = self.all_regions().find(|region| region.contains(r.pc))?;
+        let region = self.code.all_regions().find(|region| region.contains(r.pc))?;
         match region.position(r.pc)? {
             Position::Block(entry) => entry.recover(r, slot),
             Position::DirectExit => {
-                let link = self.link(r.general[0] as usize & 0xffff_ffff)?;
+                let link = self.code.link(r.general[0] as usize & 0xffff_ffff)?;
                 r.pc = link.target;
                 r.general[0] = slot(control::SAVED_RAX);
             }
@@ -369,11 +390,4 @@ impl Engine {
 unsafe fn is_trap(pc: u64) -> bool {
     // SAFETY: forwarded.
     unsafe { *(pc as *const u8) == 0xcc }
-}
-
-impl Engine {
-    /// The trampolines of the region that a block is being translated into.
-    pub(crate) fn trampolines(&self, region: usize) -> regions::Trampolines {
-        self.regions[region].trampolines
-    }
 }

@@ -2,44 +2,42 @@
 //!
 //! Neighbour: [`self_check`](crate::body::self_check) says how such a block finds out.
 
-use crate::connect::blocks::Block;
+use crate::connect::blocks::{Block, Blocks};
 use crate::decode::superblock::{MAX_CHANGING_BYTES, Superblock};
 use crate::engine::{Engine, translate};
 use crate::host::Host;
 use alloc::vec::Vec;
 
-impl Engine {
-    /// Translates code that may change.
-    ///
-    /// # Safety
-    /// The program is about to execute `pc`; the engine's lock is held.
-    pub(crate) unsafe fn changing_block(&mut self, pc: u64, host: &mut dyn Host) -> Option<Block> {
-        let now = copy_of(pc, host)?;
-        if let Some(block) = self.blocks.version(pc, &now) {
-            self.blocks.insert(pc, block);
-            return Some(block);
-        }
-        let source = Superblock::decode_copy(pc, &now);
-        if source.instructions.is_empty() || !self.make_room(host) {
-            return None;
-        }
-        let region = self.region_for(pc, host)?;
-        let readable = |pc: u64| host.is_translatable(pc);
-        // SAFETY: forwarded.
-        let block = unsafe { translate::translate(self, region, &source, &readable, host) }?;
-        self.blocks.add_version(pc, &source.original, block);
-        self.blocks.insert(pc, block);
-        Some(block)
+/// Translates code that may change.
+///
+/// # Safety
+/// The program is about to execute `pc`; the engine's lock is held.
+pub(crate) unsafe fn block(engine: &mut Engine, pc: u64, host: &mut dyn Host) -> Option<Block> {
+    let now = copy_of(pc, host)?;
+    if let Some(block) = engine.code.blocks.version(pc, &now) {
+        engine.code.blocks.insert(pc, block);
+        return Some(block);
     }
+    let source = Superblock::decode_copy(pc, &now);
+    if source.instructions.is_empty() || !engine.make_room(host) {
+        return None;
+    }
+    let region = engine.code.region_for(pc, host)?;
+    let readable = |pc: u64| host.is_translatable(pc);
+    // SAFETY: forwarded.
+    let block = unsafe { translate::translate(engine, region, &source, &readable, host) }?;
+    engine.code.blocks.add_version(pc, &source.original, block);
+    engine.code.blocks.insert(pc, block);
+    Some(block)
+}
 
-    /// A block has found its code changed: forgets the block at `pc` unless another thread has
-    /// renewed it already.
-    pub(crate) fn drop_if_changed(&mut self, pc: u64, host: &mut dyn Host) {
-        let current = self.blocks.get(pc);
-        let now = copy_of(pc, host);
-        if now.is_none() || now.and_then(|now| self.blocks.version(pc, &now)) != current {
-            self.blocks.remove(pc);
-        }
+/// A block has found its code changed: forgets the block at `pc` unless another thread has renewed
+/// it already.
+pub(crate) fn drop_if_changed(blocks: &mut Blocks, pc: u64, host: &mut dyn Host) {
+    let current = blocks.get(pc);
+    let now = copy_of(pc, host);
+    if now.is_none() || now.and_then(|now| blocks.version(pc, &now)) != current {
+        blocks.remove(pc);
     }
 }
 

@@ -1,4 +1,6 @@
-//! Generations of the code cache: when it is full, all of its code is given up at once and
+//! Translated code: where it lies, what leads to it, and its generations.
+//!
+//! When the code cache is full, all of its code is given up at once and
 //! translation starts anew in other memory, while threads are still running in the old.
 //!
 //! Nothing of a new generation is entered from an old one but by the dispatcher: when a generation
@@ -14,17 +16,20 @@
 //! instance in a system call, holds that generation but no other.
 //!
 //! Neighbours: [`engine`](crate::engine) asks for room before it translates,
-//! [`blocks`](crate::connect::blocks) has the links of a generation, [`cache`] its regions.
+//! [`blocks`](crate::connect::blocks) has the links of a generation,
+//! [`regions`](crate::cache::regions) its memory.
 
-use crate::cache::regions::{self, Region};
+use crate::cache::regions::{self, Region, Stubs};
 use crate::code::emitter::reaches;
 use crate::connect::blocks::Blocks;
-use crate::connect::indirect::Tables;
+use crate::connect::indirect::{Table, Tables};
 use crate::connect::links::Link;
 use crate::connect::sites::Sites;
-use crate::engine::Engine;
+use crate::hash::AddressHash;
 use crate::host::Host;
+use crate::options::Options;
 use alloc::vec::Vec;
+use hashbrown::HashSet;
 
 /// A generation that threads may still be in.
 pub(crate) struct Retired {
@@ -43,10 +48,22 @@ impl Retired {
     }
 }
 
-/// Generations beside the present one.
-#[derive(Default)]
-pub(crate) struct Generations {
-    /// What the present one's table and numbers of links are.
+/// Code of one engine, of the present generation and of older ones.
+pub(crate) struct Translated {
+    stubs: Stubs,
+    tables: Tables,
+    /// Most bytes of code in a generation, and in all of them.
+    most: (u64, u64),
+    /// Trampolines that stay when the cache is flushed.
+    pub anchor: Option<Region>,
+    // The present generation.
+    pub table: Table,
+    pub regions: Vec<Region>,
+    pub blocks: Blocks,
+    pub sites: Sites,
+    /// Targets of indirect branches that have a pad.
+    pub pads: HashSet<u64, AddressHash>,
+    /// What its table and numbers of links are.
     slot: usize,
     retired: Vec<Retired>,
     /// Memory of regions that no thread uses.
@@ -54,46 +71,61 @@ pub(crate) struct Generations {
     /// With this many bytes of new code, it is time to see what the retired ones have, or to flush
     /// if there are too many.
     next_look: u64,
+    /// How often the cache was flushed.
+    pub flushes: u64,
 }
 
-impl Generations {
-    /// The present one in a slot, and no others.
-    pub fn in_slot(slot: usize) -> Self {
-        Self { slot, ..Self::default() }
+impl Translated {
+    /// No code yet.
+    pub fn new(options: &Options, stubs: Stubs, tables: Tables) -> Self {
+        Self {
+            stubs,
+            tables,
+            most: (options.max_bytes, options.max_bytes_in_all),
+            anchor: None,
+            table: tables.table(tables.first),
+            regions: Vec::new(),
+            blocks: Blocks::in_slot(tables.first),
+            sites: Sites::in_slot(tables.first),
+            pads: HashSet::default(),
+            slot: tables.first,
+            retired: Vec::new(),
+            spare: Vec::new(),
+            next_look: 0,
+            flushes: 0,
+        }
     }
-}
 
-impl Engine {
     /// Bytes of code emitted in the present generation.
     fn bytes_now(&self) -> u64 {
         self.regions.iter().map(Region::used).sum()
     }
 
     /// Bytes of code in the cache, old and new.
-    pub fn cache_bytes(&self) -> u64 {
-        self.bytes_now() + self.generations.retired.iter().map(Retired::used).sum::<u64>()
+    pub fn bytes(&self) -> u64 {
+        self.bytes_now() + self.retired.iter().map(Retired::used).sum::<u64>()
     }
 
     /// All memory in which code may run.
-    pub(crate) fn all_regions(&self) -> impl Iterator<Item = &Region> {
-        let old = self.generations.retired.iter().flat_map(|g| &g.regions);
+    pub fn all_regions(&self) -> impl Iterator<Item = &Region> {
+        let old = self.retired.iter().flat_map(|g| &g.regions);
         self.anchor.iter().chain(&self.regions).chain(old)
     }
 
     /// The link with this number, of whatever generation.
-    pub(crate) fn link(&self, number: usize) -> Option<&Link> {
-        let old = self.generations.retired.iter().find_map(|g| g.blocks.link(number));
+    pub fn link(&self, number: usize) -> Option<&Link> {
+        let old = self.retired.iter().find_map(|g| g.blocks.link(number));
         self.blocks.link(number).or(old)
     }
 
     /// Makes sure that there is room for another block, if need be by a flush. While that is not
     /// possible the present generation grows. False if there can be no room: threads hold too much
     /// old code.
-    pub(crate) fn make_room(&mut self, host: &mut dyn Host) -> bool {
+    pub fn make_room(&mut self, host: &mut dyn Host) -> bool {
         let bytes = self.bytes_now();
-        if bytes >= self.generations.next_look {
-            self.generations.next_look = bytes + self.options.max_bytes / 8;
-            if bytes >= self.options.max_bytes || !self.blocks.has_room() {
+        if bytes >= self.next_look {
+            self.next_look = bytes + self.most.0 / 8;
+            if bytes >= self.most.0 || !self.blocks.has_room() {
                 if self.flush(host) {
                     return true;
                 }
@@ -101,7 +133,7 @@ impl Engine {
                 self.release(host);
             }
         }
-        self.cache_bytes() < self.options.max_bytes_in_all && self.blocks.has_room()
+        self.bytes() < self.most.1 && self.blocks.has_room()
     }
 
     /// Retires the present generation. False if there is no room for another one.
@@ -113,9 +145,9 @@ impl Engine {
             return true;
         }
         self.release(host);
-        let after = self.cache_bytes() + self.options.max_bytes;
+        let after = self.bytes() + self.most.0;
         let Some(slot) = self.free_slot() else { return false };
-        if after > self.options.max_bytes_in_all || !self.has_memory(host) {
+        if after > self.most.1 || !self.has_memory(host) {
             return false;
         }
         let Some(miss) = self.anchor.as_ref().map(|a| a.trampolines.indirect) else { return false };
@@ -126,14 +158,13 @@ impl Engine {
         let regions = core::mem::take(&mut self.regions);
         self.pads.clear();
         self.sites = Sites::in_slot(slot);
-        self.scanner.clear();
         self.table = self.tables.table(slot);
         // SAFETY: as above.
         unsafe { self.table.clear(miss) };
-        let slot = core::mem::replace(&mut self.generations.slot, slot);
-        self.generations.retired.push(Retired { regions, blocks, slot });
-        self.generations.next_look = self.options.max_bytes / 8;
-        self.statistics.flushes += 1;
+        let slot = core::mem::replace(&mut self.slot, slot);
+        self.retired.push(Retired { regions, blocks, slot });
+        self.next_look = self.most.0 / 8;
+        self.flushes += 1;
         host.flushed();
         self.release(host);
         true
@@ -141,33 +172,31 @@ impl Engine {
 
     /// Whether a new generation would have a place: the system may give no more memory.
     fn has_memory(&mut self, host: &mut dyn Host) -> bool {
-        if self.generations.spare.is_empty() {
-            let bytes = regions::region_bytes(self.options.max_bytes);
+        if self.spare.is_empty() {
+            let bytes = regions::region_bytes(self.most.0);
             let near = self.regions.first().map(Region::base);
-            self.generations.spare.extend(near.and_then(|near| host.map_region(near, bytes)));
+            self.spare.extend(near.and_then(|near| host.map_region(near, bytes)));
         }
         let is_held = |at: &u64| self.regions.iter().any(|r| r.contains(*at));
-        !self.generations.spare.is_empty() || !host.entered().iter().any(is_held)
+        !self.spare.is_empty() || !host.entered().iter().any(is_held)
     }
 
     /// A table, and with it numbers for links, that no generation uses.
     fn free_slot(&self) -> Option<usize> {
-        let used = |slot: &usize| {
-            *slot == self.generations.slot
-                || self.generations.retired.iter().any(|g| g.slot == *slot)
-        };
+        let used =
+            |slot: &usize| *slot == self.slot || self.retired.iter().any(|g| g.slot == *slot);
         let slots = self.tables.first..self.tables.first + self.tables.count;
         (slots.start..slots.end.min(Tables::MAX)).find(|slot| !used(slot))
     }
 
     /// Takes back the memory of retired generations that no thread is in.
     fn release(&mut self, host: &mut dyn Host) {
-        if self.generations.retired.is_empty() {
+        if self.retired.is_empty() {
             return;
         }
         let entered = host.entered();
-        let bytes = regions::region_bytes(self.options.max_bytes);
-        let Generations { retired, spare, .. } = &mut self.generations;
+        let bytes = regions::region_bytes(self.most.0);
+        let Self { retired, spare, .. } = self;
         retired.retain(|generation| {
             let held = entered.iter().any(|address| generation.contains(*address));
             if !held {
@@ -183,15 +212,15 @@ impl Engine {
     /// Index of a region with room, in reach of `pc` if there can be one. Out of reach,
     /// RIP-relative operands cost an instruction more and exits to blocks of other regions go by
     /// the dispatcher.
-    pub(crate) fn region_for(&mut self, pc: u64, host: &mut dyn Host) -> Option<usize> {
+    pub fn region_for(&mut self, pc: u64, host: &mut dyn Host) -> Option<usize> {
         let near = |r: &Region| r.has_room() && reaches(r.base(), pc);
         if let Some(k) = self.regions.iter().position(near) {
             return Some(k);
         }
         let elsewhere = self.regions.iter().position(Region::has_room);
-        let bytes = regions::region_bytes(self.options.max_bytes);
+        let bytes = regions::region_bytes(self.most.0);
         let anchor = self.anchor(pc, host)?;
-        let spare = &mut self.generations.spare;
+        let spare = &mut self.spare;
         let in_reach = |base: u64| reaches(base, pc) && reaches(base + bytes, pc);
         let found = spare.iter().position(|base| in_reach(*base)).map(|k| spare.swap_remove(k));
         let base = match found.or_else(|| host.map_region(pc, bytes)) {

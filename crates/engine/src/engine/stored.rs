@@ -245,211 +245,211 @@ impl<'a> Stored<'a> {
     }
 }
 
-impl Engine {
-    /// Whether blocks at `pc` may be kept, or come from the store.
-    pub(crate) fn may_store(&self, pc: u64) -> bool {
-        self.options.stores && pc != self.options.thread_start_hook
-    }
+/// Whether blocks at `pc` may be kept, or come from the store.
+pub(crate) fn may_store(engine: &Engine, pc: u64) -> bool {
+    engine.options.stores && pc != engine.options.thread_start_hook
+}
 
-    /// The kind of the code at `pc`, by what is known so far. A block that reveals its function's
-    /// kind is stored under the other kind, so that it reveals the kind again in each run.
-    pub(crate) fn kind_at(&self, pc: u64) -> Kind {
-        Kind {
-            returns_flags: self.scanner.conventions.returns_flags(pc),
-            fingerprint: self.fingerprint,
-        }
+/// The kind of the code at `pc`, by what is known so far. A block that reveals its function's
+/// kind is stored under the other kind, so that it reveals the kind again in each run.
+pub(crate) fn kind_at(engine: &Engine, pc: u64) -> Kind {
+    Kind {
+        returns_flags: engine.workshop.scanner.conventions.returns_flags(pc),
+        fingerprint: engine.fingerprint,
     }
+}
 
-    /// Writes the record of a finished block made from the `original` instructions, or, of a loop's
-    /// versioned form, adds that to the ordinary body's; leaves it empty if the block cannot be
-    /// used again. `counts`: accesses, checks, operands not seen.
-    pub(crate) fn write_record(
-        &mut self,
-        source: &Superblock,
-        finished: &Finished,
-        entries: &Entries,
-        place: &Place,
-        counts: [usize; 3],
-        original: Option<&[Instruction]>,
-    ) {
-        let out = &mut self.record;
-        if original.is_some() {
-            out.clear();
-        } else if out.is_empty() {
-            return;
-        }
-        let original = original.unwrap_or_default();
-        let written = !finished.code.moves.fixed
-            && record(source, original, finished, entries, place, counts, out).is_some();
-        if !written {
-            out.clear();
-        }
+/// Writes the record of a finished block made from the `original` instructions, or, of a loop's
+/// versioned form, adds that to the ordinary body's; leaves it empty if the block cannot be
+/// used again. `counts`: accesses, checks, operands not seen.
+pub(crate) fn write_record(
+    out: &mut Vec<u8>,
+    source: &Superblock,
+    finished: &Finished,
+    entries: &Entries,
+    place: &Place,
+    counts: [usize; 3],
+    original: Option<&[Instruction]>,
+) {
+    if original.is_some() {
+        out.clear();
+    } else if out.is_empty() {
+        return;
     }
+    let original = original.unwrap_or_default();
+    let written = !finished.code.moves.fixed
+        && record(source, original, finished, entries, place, counts, out).is_some();
+    if !written {
+        out.clear();
+    }
+}
 
-    /// The block for the code at `pc` from the store, if it is there.
-    ///
-    /// # Safety
-    /// As [`Engine::load`].
-    pub(crate) unsafe fn stored_block(
-        &mut self,
-        pc: u64,
-        region: usize,
-        host: &mut dyn Host,
-    ) -> Option<Block> {
-        let mut record = core::mem::take(&mut self.record);
-        record.clear();
-        let found = host.stored(pc, self.kind_at(pc), &mut record);
-        // SAFETY: forwarded.
-        let block = if found { unsafe { self.load(&record, pc, region, host) } } else { None };
-        self.record = record;
-        block
-    }
+/// The block for the code at `pc` from the store, if it is there.
+///
+/// # Safety
+/// As [`load`].
+pub(crate) unsafe fn block(
+    engine: &mut Engine,
+    pc: u64,
+    region: usize,
+    host: &mut dyn Host,
+) -> Option<Block> {
+    let mut record = core::mem::take(&mut engine.workshop.record);
+    record.clear();
+    let found = host.stored(pc, kind_at(engine, pc), &mut record);
+    // SAFETY: forwarded.
+    let block = if found { unsafe { load(engine, &record, pc, region, host) } } else { None };
+    engine.workshop.record = record;
+    block
+}
 
-    /// Copies a stored block of the code at `pc` into a region; `None` if it is of other code, or
-    /// does not fit here.
-    ///
-    /// # Safety
-    /// As [`Engine::follow`](crate::Engine::follow); code at `pc` is readable, the region has room.
-    unsafe fn load(
-        &mut self,
-        record: &[u8],
-        pc: u64,
-        region: usize,
-        host: &mut dyn Host,
-    ) -> Option<Block> {
-        let stored = Stored::parse(record)?;
-        let end = pc + stored.original.len() as u64;
-        let is_code = !stored.original.is_empty() && host.is_translatable(end - 1);
-        if !is_code || host.hook_within(pc + 1, end).is_some() {
-            return None;
-        }
-        // SAFETY: no block is as long as a page, and both of its ends are readable code.
-        let now = unsafe { core::slice::from_raw_parts(pc as *const u8, stored.original.len()) };
-        let distance = distance(stored.head.pc, pc, self.options.block_shift)?;
-        if now != stored.original {
-            return None;
-        }
-        let ordinary = self.place_stored(&stored, pc, distance, 0, region, host)?;
-        if stored.rest.is_empty() {
-            return Some(Block { entry: ordinary.now, end });
-        }
-        let versioned = Stored::parse(stored.rest)?;
-        let moved = ordinary.now.wrapping_sub(ordinary.then) as i64;
-        let entry = self.place_stored(&versioned, pc, distance, moved, region, host)?.now;
-        self.statistics.loops += 1;
-        Some(Block { entry, end })
+/// Copies a stored block of the code at `pc` into a region; `None` if it is of other code, or
+/// does not fit here.
+///
+/// # Safety
+/// As [`Engine::follow`](crate::Engine::follow); code at `pc` is readable, the region has room.
+unsafe fn load(
+    engine: &mut Engine,
+    record: &[u8],
+    pc: u64,
+    region: usize,
+    host: &mut dyn Host,
+) -> Option<Block> {
+    let stored = Stored::parse(record)?;
+    let end = pc + stored.original.len() as u64;
+    let is_code = !stored.original.is_empty() && host.is_translatable(end - 1);
+    if !is_code || host.hook_within(pc + 1, end).is_some() {
+        return None;
     }
+    // SAFETY: no block is as long as a page, and both of its ends are readable code.
+    let now = unsafe { core::slice::from_raw_parts(pc as *const u8, stored.original.len()) };
+    let distance = distance(stored.head.pc, pc, engine.options.block_shift)?;
+    if now != stored.original {
+        return None;
+    }
+    let ordinary = place(engine, &stored, pc, distance, 0, region, host)?;
+    if stored.rest.is_empty() {
+        return Some(Block { entry: ordinary.now, end });
+    }
+    let versioned = Stored::parse(stored.rest)?;
+    let moved = ordinary.now.wrapping_sub(ordinary.then) as i64;
+    let entry = place(engine, &versioned, pc, distance, moved, region, host)?.now;
+    engine.statistics.loops += 1;
+    Some(Block { entry, end })
+}
 
-    /// Copies a stored block to the region's next spot, with its links and its site.
-    /// `ordinary_moved` is how far the ordinary body of the loop has moved whose versioned form it
-    /// is.
-    fn place_stored(
-        &mut self,
-        stored: &Stored,
-        pc: u64,
-        distance: i64,
-        ordinary_moved: i64,
-        region: usize,
-        host: &mut dyn Host,
-    ) -> Option<Entered> {
-        let spot = self.regions[region].next();
-        self.move_code(stored, pc, [distance, ordinary_moved], region, host)?;
-        let split = usize::from(stored.head.split);
-        self.regions[region].place(&self.scratch, split, pc, Entries::packed(stored.entries));
-        let at = |offset: u16| spot.at(offset.into(), split);
-        for (site, stub, target) in stored.links() {
-            self.blocks.add_link(Link {
-                site: at(site),
-                target: pc.wrapping_add_signed(target.into()),
-                stub: at(stub),
-                next: NO_LINK,
-                stale: false,
-                kind: links::Kind::Branch,
-            });
-        }
-        let [branch, lookup] = stored.head.site;
-        if branch != 0 {
-            self.sites.add(Site { branch: at(branch), lookup: at(lookup) });
-        }
-        let [instructions, accesses, checks, unseen] = stored.head.counts.map(u64::from);
-        let statistics = &mut self.statistics;
-        statistics.blocks += 1;
-        statistics.stored += 1;
-        statistics.instructions += instructions;
-        statistics.accesses += accesses;
-        statistics.checks += checks;
-        statistics.unseen += unseen;
-        let then = Spot { hot: stored.head.hot, cold: stored.head.cold };
-        let entry = usize::from(stored.head.entry);
-        Some(Entered { now: spot.at(entry, split), then: then.at(entry, split) })
+/// Copies a stored block to the region's next spot, with its links and its site.
+/// `ordinary_moved` is how far the ordinary body of the loop has moved whose versioned form it
+/// is.
+fn place(
+    engine: &mut Engine,
+    stored: &Stored,
+    pc: u64,
+    distance: i64,
+    ordinary_moved: i64,
+    region: usize,
+    host: &mut dyn Host,
+) -> Option<Entered> {
+    let spot = engine.code.regions[region].next();
+    move_code(engine, stored, pc, [distance, ordinary_moved], region, host)?;
+    let split = usize::from(stored.head.split);
+    engine.code.regions[region].place(
+        &engine.workshop.scratch,
+        split,
+        pc,
+        Entries::packed(stored.entries),
+    );
+    let at = |offset: u16| spot.at(offset.into(), split);
+    for (site, stub, target) in stored.links() {
+        engine.code.blocks.add_link(Link {
+            site: at(site),
+            target: pc.wrapping_add_signed(target.into()),
+            stub: at(stub),
+            next: NO_LINK,
+            stale: false,
+            kind: links::Kind::Branch,
+        });
     }
+    let [branch, lookup] = stored.head.site;
+    if branch != 0 {
+        engine.code.sites.add(Site { branch: at(branch), lookup: at(lookup) });
+    }
+    let [instructions, accesses, checks, unseen] = stored.head.counts.map(u64::from);
+    let statistics = &mut engine.statistics;
+    statistics.blocks += 1;
+    statistics.stored += 1;
+    statistics.instructions += instructions;
+    statistics.accesses += accesses;
+    statistics.checks += checks;
+    statistics.unseen += unseen;
+    let then = Spot { hot: stored.head.hot, cold: stored.head.cold };
+    let entry = usize::from(stored.head.entry);
+    Some(Entered { now: spot.at(entry, split), then: then.at(entry, split) })
+}
 
-    /// Makes of a stored block what it is at the region's next spot; leaves it in `self.scratch`.
-    fn move_code(
-        &mut self,
-        stored: &Stored,
-        pc: u64,
-        [distance, ordinary_moved]: [i64; 2],
-        region: usize,
-        host: &mut dyn Host,
-    ) -> Option<()> {
-        let code = &mut self.scratch;
-        code.clear();
-        code.extend_from_slice(stored.code);
-        let split = usize::from(stored.head.split);
-        code.get(..split)?;
-        let region = &self.regions[region];
-        let (now, then) = (region.next(), Spot { hot: stored.head.hot, cold: stored.head.cold });
-        let hot_moved = now.hot.wrapping_sub(then.hot) as i64;
-        let cold_moved = now.cold.wrapping_sub(then.cold) as i64;
-        let region_moved = region.base().wrapping_sub(stored.head.region) as i64;
-        for place in stored.places() {
-            let Moved { offset, kind, argument } = place?;
-            let (moved, other_moved) = match offset < split {
-                true => (hot_moved, cold_moved),
-                false => (cold_moved, hot_moved),
-            };
-            let bytes = code.get_mut(offset..offset + kind.bytes())?;
-            let old = u32::from_le_bytes(bytes[..4].try_into().ok()?);
-            let relative = |by: i64| Some(i32::try_from(i64::from(old as i32) + by).ok()? as u32);
-            let new = match kind {
-                moves::Kind::Relative => relative(distance.wrapping_sub(moved))?,
-                moves::Kind::Trampoline => relative(region_moved.wrapping_sub(moved))?,
-                moves::Kind::Across => relative(other_moved.wrapping_sub(moved))?,
-                moves::Kind::Ordinary => relative(ordinary_moved.wrapping_sub(moved))?,
-                moves::Kind::Block => {
-                    old.wrapping_add((distance >> self.options.block_shift) as u32)
-                }
-                moves::Kind::Table => self.table.base() as u32,
-                moves::Kind::Poll => self.options.poll as u32,
-                moves::Kind::Site => host.site(pc + u64::from(argument)),
-                moves::Kind::Tally => control::tally(host.tally(Meaning::from_bits(old))?) as u32,
-                moves::Kind::Absolute => {
-                    let address = u64::from_le_bytes((*bytes).try_into().ok()?);
-                    bytes.copy_from_slice(&address.wrapping_add_signed(distance).to_le_bytes());
-                    continue;
-                }
-            };
-            bytes.copy_from_slice(&new.to_le_bytes());
-        }
-        let first = self.blocks.next_link();
-        for (k, (site, stub, _)) in stored.links().enumerate() {
-            let [from, to] = [site, stub].map(|at| now.at(at.into(), split));
-            let displacement = to.wrapping_sub(from + 4) as u32;
-            let site = usize::from(site);
-            code.get_mut(site..site + 4)?.copy_from_slice(&displacement.to_le_bytes());
-            let id = usize::from(stub) + STUB_ID;
-            code.get_mut(id..id + 4)?.copy_from_slice(&((first + k) as u32).to_le_bytes());
-        }
-        let [branch, lookup] = stored.head.site.map(usize::from);
-        if branch != 0 {
-            code.get(branch..branch + 4)?;
-            let number = lookup.checked_sub(sites::NUMBER as usize)?;
-            let next = self.sites.next() as u32;
-            code.get_mut(number..number + 4)?.copy_from_slice(&next.to_le_bytes());
-        }
-        Some(())
+/// Makes of a stored block what it is at the region's next spot; leaves it in `scratch`.
+fn move_code(
+    engine: &mut Engine,
+    stored: &Stored,
+    pc: u64,
+    [distance, ordinary_moved]: [i64; 2],
+    region: usize,
+    host: &mut dyn Host,
+) -> Option<()> {
+    let code = &mut engine.workshop.scratch;
+    code.clear();
+    code.extend_from_slice(stored.code);
+    let split = usize::from(stored.head.split);
+    code.get(..split)?;
+    let region = &engine.code.regions[region];
+    let (now, then) = (region.next(), Spot { hot: stored.head.hot, cold: stored.head.cold });
+    let hot_moved = now.hot.wrapping_sub(then.hot) as i64;
+    let cold_moved = now.cold.wrapping_sub(then.cold) as i64;
+    let region_moved = region.base().wrapping_sub(stored.head.region) as i64;
+    for place in stored.places() {
+        let Moved { offset, kind, argument } = place?;
+        let (moved, other_moved) = match offset < split {
+            true => (hot_moved, cold_moved),
+            false => (cold_moved, hot_moved),
+        };
+        let bytes = code.get_mut(offset..offset + kind.bytes())?;
+        let old = u32::from_le_bytes(bytes[..4].try_into().ok()?);
+        let relative = |by: i64| Some(i32::try_from(i64::from(old as i32) + by).ok()? as u32);
+        let new = match kind {
+            moves::Kind::Relative => relative(distance.wrapping_sub(moved))?,
+            moves::Kind::Trampoline => relative(region_moved.wrapping_sub(moved))?,
+            moves::Kind::Across => relative(other_moved.wrapping_sub(moved))?,
+            moves::Kind::Ordinary => relative(ordinary_moved.wrapping_sub(moved))?,
+            moves::Kind::Block => old.wrapping_add((distance >> engine.options.block_shift) as u32),
+            moves::Kind::Table => engine.code.table.base() as u32,
+            moves::Kind::Poll => engine.options.poll as u32,
+            moves::Kind::Site => host.site(pc + u64::from(argument)),
+            moves::Kind::Tally => control::tally(host.tally(Meaning::from_bits(old))?) as u32,
+            moves::Kind::Absolute => {
+                let address = u64::from_le_bytes((*bytes).try_into().ok()?);
+                bytes.copy_from_slice(&address.wrapping_add_signed(distance).to_le_bytes());
+                continue;
+            }
+        };
+        bytes.copy_from_slice(&new.to_le_bytes());
     }
+    let first = engine.code.blocks.next_link();
+    for (k, (site, stub, _)) in stored.links().enumerate() {
+        let [from, to] = [site, stub].map(|at| now.at(at.into(), split));
+        let displacement = to.wrapping_sub(from + 4) as u32;
+        let site = usize::from(site);
+        code.get_mut(site..site + 4)?.copy_from_slice(&displacement.to_le_bytes());
+        let id = usize::from(stub) + STUB_ID;
+        code.get_mut(id..id + 4)?.copy_from_slice(&((first + k) as u32).to_le_bytes());
+    }
+    let [branch, lookup] = stored.head.site.map(usize::from);
+    if branch != 0 {
+        code.get(branch..branch + 4)?;
+        let number = lookup.checked_sub(sites::NUMBER as usize)?;
+        let next = engine.code.sites.next() as u32;
+        code.get_mut(number..number + 4)?.copy_from_slice(&next.to_le_bytes());
+    }
+    Some(())
 }
 
 /// How far code has moved from `old` to `new`; `None` if a block of it would not be the same there.

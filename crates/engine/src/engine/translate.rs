@@ -156,38 +156,40 @@ unsafe fn emit_block(
     engine.statistics.checks += number_of_checks as u64;
     engine.statistics.unseen += u64::from(plan.unseen);
     let target = Target {
-        trampolines: engine.trampolines(region),
-        table: engine.table,
+        trampolines: engine.code.regions[region].trampolines,
+        table: engine.code.table,
         options,
         hook: source.pc == options.thread_start_hook,
         told: host.hook(source.pc),
-        room: core::mem::take(&mut engine.room),
+        room: core::mem::take(&mut engine.workshop.room),
     };
-    let spot = engine.regions[region].next();
+    let spot = engine.code.regions[region].next();
     let mut emitter = Emitter::new(spot, &options);
     if target.told == 0 && stored::is_wanted(&options, source) {
         emitter.moves = Moves::of(source.pc);
     }
     let mut body = Body::new(emitter, source, again, &liveness, &plan, target, host);
     let entry = body.emit(&head, &checks).ok()?;
-    let (next_link, next_site) = (engine.blocks.next_link(), engine.sites.next());
-    let finished = body.finish(entry, &mut engine.scanner, readable, next_link, next_site).ok()?;
+    let (next_link, next_site) = (engine.code.blocks.next_link(), engine.code.sites.next());
+    let finished =
+        body.finish(entry, &mut engine.workshop.scanner, readable, next_link, next_site).ok()?;
     let code = &finished.code;
-    let entries = Entries::new(&code.entries, source.pc, &mut engine.scratch);
-    let place = Place { spot, region: engine.regions[region].base(), entry };
+    let entries = Entries::new(&code.entries, source.pc, &mut engine.workshop.scratch);
+    let place = Place { spot, region: engine.code.regions[region].base(), entry };
     let counts = [plan.accesses.len(), number_of_checks, plan.unseen as usize];
     let original = match again {
         Some(_) if options.checks() => None,
         Some(l) => Some(&source.instructions[..l.body]),
         None => Some(&source.instructions[..]),
     };
-    engine.write_record(source, &finished, &entries, &place, counts, original);
-    engine.regions[region].place(&code.bytes, code.split, source.pc, entries);
-    engine.room = finished.room;
+    let record = &mut engine.workshop.record;
+    stored::write_record(record, source, &finished, &entries, &place, counts, original);
+    engine.code.regions[region].place(&code.bytes, code.split, source.pc, entries);
+    engine.workshop.room = finished.room;
     for link in finished.links {
-        engine.blocks.add_link(link);
+        engine.code.blocks.add_link(link);
     }
-    finished.site.into_iter().for_each(|site| engine.sites.add(site));
+    finished.site.into_iter().for_each(|site| engine.code.sites.add(site));
     Some(Block { entry: spot.hot + entry as u64, end: source.end })
 }
 
@@ -200,7 +202,7 @@ unsafe fn analyse(
     let enabled = engine.options.liveness;
     // Code that may change is not forgotten with what it leads to.
     let strict = !source.original.is_empty();
-    let scanner: &mut Scanner = &mut engine.scanner;
+    let scanner: &mut Scanner = &mut engine.workshop.scanner;
     let end = if source.terminated || !enabled || strict {
         Live::ALL
     } else {
