@@ -185,16 +185,19 @@ fn begins_later(session: Session, record: &Record, start: u64, bytes: u64) {
     }
 }
 
+/// The placed mapping that begins there. To be asked before it moves: afterwards another one may
+/// begin there.
+pub fn from(start: u64) -> Option<&'static Record> {
+    known().find(|record| start != 0 && record.block.load(Relaxed) == start)
+}
+
 /// A mapping has moved, or got another size.
-pub fn moved(old: u64, new: u64, bytes: u64) {
+pub fn moved(record: &Record, new: u64, bytes: u64) {
     let Some(session) = session::get() else { return };
-    let starts = |record: &&Record| record.block.load(Relaxed) == old;
-    if let Some(record) = known().find(starts).filter(|_| old != 0) {
-        record.base.store(new, Relaxed);
-        record.bytes.store(bytes.next_multiple_of(PAGE), Relaxed);
-        record.block.store(new, Release);
-        relist(session, record);
-    }
+    record.base.store(new, Relaxed);
+    record.bytes.store(bytes.next_multiple_of(PAGE), Relaxed);
+    record.block.store(new, Release);
+    relist(session, record);
 }
 
 /// Tells the launcher where a mapping is now.

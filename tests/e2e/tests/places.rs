@@ -51,7 +51,11 @@ fn lines_and_sites_are_named() {
             "thread-local" => format!("own ({file}) of T1"),
             "stack" => "stack of T1".into(),
             "heap" => "heap block of 64 bytes allocated in worker at where.c:36, by T1".into(),
-            _ => String::new(),
+            "anonymous" => {
+                let what = "mapping of 1,048,576 bytes made in worker at where.c:37";
+                format!("{what}, bytes 0x0..0x40, by T1")
+            }
+            _ => panic!("{region}"),
         };
         assert_eq!(line["object"], object.as_str(), "{line}");
         // Each round each thread reads what the other wrote elsewhere in the line, but for the

@@ -3,9 +3,9 @@
 //!
 //! System calls tell of all of them, whatever of allocations is looked at between windows.
 //!
-//! Neighbours: `memory.rs` makes the calls, `blocks/mapped.rs` keeps what is found.
+//! Neighbours: `memory.rs` says what else the calls change, `blocks/mapped.rs` keeps what is found.
 
-use super::{Outcome, threads};
+use super::{Outcome, memory, threads};
 use crate::blocks::are_followed;
 use crate::dispatch::runtime;
 use crate::layouts::{Frame, Mapping, ThreadState};
@@ -66,49 +66,69 @@ pub fn noted(outcome: Outcome, a: [u64; 6], frame: &Frame, page: u64) -> Outcome
     registers.general[RSP] = stack;
     registers.general[RBP] = frame.rbp;
     let mut runtime = runtime();
-    let frames = paths::walk::<DEEP>(&mut runtime.modules, &registers);
-    if is_programs_own(&runtime.modules, registers.pc, &frames) {
-        let callers = core::array::from_fn::<u64, FRAMES, _>(|k| frames[k]);
+    if let Some(callers) = callers(&mut runtime.modules, &registers) {
         runtime.own_mappings.mapped(thread, start, end - start, &callers);
     }
     outcome
 }
 
-/// Whether a mapping is for the program itself: not for the library that makes the call, nor for an
-/// allocator that divides it.
-fn is_programs_own(modules: &Modules, pc: u64, frames: &[u64; DEEP]) -> bool {
-    let caller = frames[0];
+/// Who has called a mapping function, innermost first; `None` if the mapping is not for the program
+/// itself, but for the library that makes the call, or for an allocator that divides it.
+fn callers(modules: &mut Modules, registers: &Registers) -> Option<[u64; FRAMES]> {
+    // Most of these calls are malloc's: one frame tells.
+    let [caller] = paths::walk::<1>(modules, registers);
     let (start, end) = modules.code_around(caller);
-    let for_itself = (start..end).contains(&pc);
+    let for_itself = (start..end).contains(&registers.pc);
     let for_blocks = modules.frames.is_library(caller) && modules.hooks.any_function(start, end);
+    if caller == 0 || for_itself || for_blocks {
+        return None;
+    }
+    let frames = paths::walk::<DEEP>(modules, registers);
     let allocates = |frame: &u64| modules.hooks.is_in_function(*frame);
-    caller != 0 && !for_itself && !for_blocks && !frames.iter().any(allocates)
+    (!frames.iter().any(allocates)).then(|| core::array::from_fn(|k| frames[k]))
 }
 
-/// After a call of munmap with these arguments.
-pub fn unmapped(outcome: Outcome, [start, bytes, ..]: [u64; 6], page: u64) -> Outcome {
-    if succeeded(&outcome).is_some() {
-        let end = start.saturating_add(bytes.next_multiple_of(PAGE));
+/// Makes a call of munmap with these arguments. What was there is forgotten before: afterwards
+/// another thread may have mapped something there.
+pub fn unmap(a: [u64; 6], page: u64) -> Outcome {
+    let [start, bytes, ..] = a;
+    if are_followed() && start.is_multiple_of(PAGE) && bytes != 0 {
+        let end = start.saturating_add(bytes.saturating_add(PAGE - 1) & !(PAGE - 1));
         runtime().own_mappings.cut(state(page), start, end);
     }
-    outcome
+    memory::munmap(a)
 }
 
-/// After a call of mremap with these arguments.
-pub fn moved(outcome: Outcome, a: [u64; 6], page: u64) -> Outcome {
+/// Makes a call of mremap with these arguments.
+pub fn remap(a: [u64; 6], page: u64) -> Outcome {
     const MREMAP_DONTUNMAP: u64 = 4;
-    let [old, old_bytes, new_bytes, flags, ..] = a;
-    let [old_bytes, new_bytes] = [old_bytes, new_bytes].map(|b| b.next_multiple_of(PAGE));
-    let Some(new) = succeeded(&outcome) else { return outcome };
-    let (thread, mut runtime) = (state(page), runtime());
-    let mappings = &mut runtime.own_mappings;
-    let identity = mappings.at(old);
-    if old_bytes != 0 && flags & MREMAP_DONTUNMAP == 0 {
-        mappings.cut(thread, old, old.saturating_add(old_bytes));
+    if !are_followed() {
+        return memory::mremap(a);
     }
-    mappings.cut(thread, new, new.saturating_add(new_bytes));
-    if let Some(identity) = identity {
-        mappings.add(thread, Mapping { start: new, bytes: new_bytes, ..identity });
+    let [old, old_bytes, new_bytes, flags, ..] = a;
+    let [old_bytes, new_bytes] =
+        [old_bytes, new_bytes].map(|bytes| bytes.saturating_add(PAGE - 1) & !(PAGE - 1));
+    let thread = state(page);
+    let leaves = old_bytes != 0 && flags & MREMAP_DONTUNMAP == 0;
+    let identity = {
+        let mappings = &mut runtime().own_mappings;
+        let identity = mappings.at(old);
+        if leaves {
+            mappings.cut(thread, old, old.saturating_add(old_bytes));
+        }
+        identity
+    };
+    let outcome = memory::mremap(a);
+    let mappings = &mut runtime().own_mappings;
+    let now = match succeeded(&outcome) {
+        Some(new) => {
+            mappings.cut(thread, new, new.saturating_add(new_bytes));
+            Some((new, new_bytes))
+        }
+        None => leaves.then_some((old, old_bytes)),
+    };
+    if let (Some(identity), Some((start, bytes))) = (identity, now) {
+        mappings.add(thread, Mapping { start, bytes, ..identity });
     }
     outcome
 }

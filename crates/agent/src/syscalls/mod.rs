@@ -107,8 +107,8 @@ fn handle(frame: &mut Frame, page: u64) -> Outcome {
     let a = frame.arguments();
     match frame.rax {
         sys::MMAP => mapped::noted(memory::mmap(a), a, frame, page),
-        sys::MUNMAP => mapped::unmapped(memory::munmap(a), a, page),
-        sys::MREMAP => mapped::moved(memory::mremap(a), a, page),
+        sys::MUNMAP => mapped::unmap(a, page),
+        sys::MREMAP => mapped::remap(a, page),
         sys::MPROTECT | sys::PKEY_MPROTECT => memory::mprotect(frame.rax, a),
         sys::MADVISE => memory::madvise(a),
         sys::BRK => memory::brk(a),

@@ -72,6 +72,7 @@ pub unsafe extern "C" fn mremap(
     flags: c_int,
     to: Address,
 ) -> Address {
+    let placed = mappings::from(old as u64);
     type Mremap = unsafe extern "C" fn(Address, usize, usize, c_int, Address) -> Address;
     let made = match real!(MREMAP as Mremap) {
         // SAFETY: the program's own call; the C library looks at the last argument only if it has
@@ -82,8 +83,8 @@ pub unsafe extern "C" fn mremap(
             libc::syscall(libc::SYS_mremap, old, old_bytes, bytes, flags, to) as Address
         },
     };
-    if made != libc::MAP_FAILED {
-        mappings::moved(old as u64, made as u64, bytes as u64);
+    if let Some(record) = placed.filter(|_| made != libc::MAP_FAILED) {
+        mappings::moved(record, made as u64, bytes as u64);
     }
     made
 }
