@@ -167,7 +167,7 @@ pub fn ends(start: u64, bytes: u64) {
             }
             (true, false) => begins_later(session, record, end, last - end),
             (false, true) => record.bytes.store(start - first, Relaxed),
-            // The parts at both ends are told as they were.
+            // A hole: the rest stays as it is.
             (false, false) => {}
         }
         relist(session, record);

@@ -1,7 +1,6 @@
 // Blocks whose events are known: the initial thread writes each line of a block once, and another
 // thread then reads each line once. Prints nothing but what it is asked for.
 #define _GNU_SOURCE
-#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,30 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LINE = 64 };
-
-struct span {
-    volatile char *start;
-    long lines;
-};
-
-static void *read_all(void *arg) {
-    const struct span *s = arg;
-    long sum = 0;
-    for (long k = 0; k < s->lines; k++)
-        sum += s->start[k * LINE];
-    return (void *)sum;
-}
-
-// So many RAW events on the lines of the block.
-__attribute__((noinline)) static void hand_over(void *block, long lines) {
-    struct span s = {block, lines};
-    pthread_t reader;
-    for (long k = 0; k < lines; k++)
-        s.start[k * LINE] = 1;
-    pthread_create(&reader, 0, read_all, &s);
-    pthread_join(reader, 0);
-}
+#include "hand_over.h"
 
 // The same address again and again, from two places.
 __attribute__((noinline)) static void *first_place(long bytes) { return malloc((size_t)bytes); }

@@ -1,7 +1,6 @@
 // Memory that the program maps for itself, as blocks whose events are known: the initial thread
 // writes each line once, and another thread then reads each line once.
 #define _GNU_SOURCE
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,31 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LINE = 64 };
+#include "hand_over.h"
+
 #define MIB (1ul << 20)
-
-struct span {
-    volatile char *start;
-    long lines;
-};
-
-static void *read_all(void *arg) {
-    const struct span *s = arg;
-    long sum = 0;
-    for (long k = 0; k < s->lines; k++)
-        sum += s->start[k * LINE];
-    return (void *)sum;
-}
-
-// So many RAW events on the lines of the block.
-__attribute__((noinline)) static void hand_over(char *block, long lines) {
-    struct span s = {block, lines};
-    pthread_t reader;
-    for (long k = 0; k < lines; k++)
-        s.start[k * LINE] = 1;
-    pthread_create(&reader, 0, read_all, &s);
-    pthread_join(reader, 0);
-}
 
 static char *map_at(char *at, size_t bytes, int flags) {
     void *got = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | flags, -1, 0);

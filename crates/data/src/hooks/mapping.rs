@@ -1,16 +1,13 @@
-//! mmap and its kin, as far as the program calls them itself: libraries that map memory for
-//! themselves do not come by here.
+//! Memory that the program itself maps, moves and unmaps.
 
 use crate::mappings::{self, Made};
 use crate::session::may_be_planned;
 use crate::sites;
 use allocations::chain::Entry;
 use allocations::entered;
+use allocations::mapping::{Address, Call, unmap};
 use allocations::real::real;
-use core::ffi::{c_int, c_void};
-
-type Address = *mut c_void;
-type Mmap = unsafe extern "C" fn(Address, usize, c_int, c_int, c_int, libc::off_t) -> Address;
+use core::ffi::c_int;
 
 entered!(6: mmap = mmap_from, mmap64 = mmap_from);
 
@@ -25,26 +22,17 @@ unsafe extern "C" fn mmap_from(
     stack: u64,
     rbp: u64,
 ) -> Address {
-    let Some(real) = real!(MMAP as Mmap) else {
-        // SAFETY: the program's own call, before the C library's is known.
-        let made =
-            unsafe { libc::syscall(libc::SYS_mmap, address, bytes, protection, flags, fd, offset) };
-        return made as Address;
-    };
+    let call = Call { address, bytes, protection, flags, file: (fd, offset) };
     // SAFETY: the program's own call.
-    let made = unsafe { real(address, bytes, protection, flags, fd, offset) };
-    if made == libc::MAP_FAILED || flags & libc::MAP_ANONYMOUS == 0 {
+    let made = unsafe { call.make() };
+    if made == libc::MAP_FAILED || !call.is_anonymous() {
         return made;
     }
-    let whole = bytes.next_multiple_of(crate::runs::PAGE);
-    let made_now = Made { start: made as u64, bytes: whole as u64, flags };
+    let mapping = Made { start: made as u64, bytes: call.whole() as u64, flags };
     if flags & libc::MAP_FIXED != 0 {
-        mappings::renewed(made_now);
-    } else if flags & (libc::MAP_STACK | libc::MAP_GROWSDOWN) == 0
-        && may_be_planned(whole)
-        && !sites::is_other(stack)
-    {
-        mappings::made(made_now, Entry { stack, rbp });
+        mappings::renewed(mapping);
+    } else if call.is_own() && may_be_planned(call.whole()) && !sites::is_other(stack) {
+        mappings::made(mapping, Entry { stack, rbp });
     }
     made
 }
@@ -54,12 +42,8 @@ unsafe extern "C" fn mmap_from(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn munmap(address: Address, bytes: usize) -> c_int {
     mappings::ends(address as u64, bytes as u64);
-    match real!(MUNMAP as unsafe extern "C" fn(Address, usize) -> c_int) {
-        // SAFETY: the program's own call.
-        Some(real) => unsafe { real(address, bytes) },
-        // SAFETY: as above.
-        None => unsafe { libc::syscall(libc::SYS_munmap, address, bytes) as c_int },
-    }
+    // SAFETY: the program's own call.
+    unsafe { unmap(address, bytes) }
 }
 
 /// # Safety

@@ -387,7 +387,7 @@ fn place(
     Some(Entered { now: spot.at(entry, split), then: then.at(entry, split) })
 }
 
-/// Makes of a stored block what it is at the region's next spot; leaves it in `scratch`.
+/// Moves the code of a stored block to the region's next spot; the result is in `scratch`.
 fn move_code(
     engine: &mut Engine,
     stored: &Stored,

@@ -46,7 +46,7 @@ impl<'a> Naming<'a> {
         }
     }
 
-    /// The site of a chain that allocates blocks, or makes mappings, of so many digits.
+    /// The site of a chain of calls that allocates. `digits`: see [`PlannedSite::digits`].
     pub fn site(&mut self, found: &Allocation, digits: u32) -> Option<usize> {
         let found = identity(found, digits & OF_MAPPING != 0);
         let fitting = |(number, planned): (usize, &PlannedSite)| {
