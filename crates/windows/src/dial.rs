@@ -333,6 +333,7 @@ impl Scheduler {
             State::Start | State::Whole if self.may_record_whole(seen) => {
                 let period = self.state == State::Start;
                 self.state = State::Whole;
+                self.whole.starts(&seen.spent.whole);
                 Step { period, ..wait(Phase::Whole, now + WHOLE_STEP) }
             }
             State::Looking if self.whole.begins(now, &seen.spent) => {
@@ -373,7 +374,8 @@ impl Scheduler {
     /// Whether more of what a short run may lose is left than is kept for windows.
     fn may_record_whole(&self, seen: &Observation) -> bool {
         let Some(budget) = self.limit.budget() else { return false };
-        if seen.spent.whole.wall > LONGEST_START {
+        let Spent { wall, cpu, .. } = seen.spent.whole;
+        if wall.min(cpu) > LONGEST_START {
             return false;
         }
         let costs = self.costs(seen);

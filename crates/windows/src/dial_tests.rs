@@ -147,6 +147,9 @@ fn a_large_budget_is_kept_where_recording_whole_is_dearer_than_assumed() {
     let run = Run { alone: 20 * SECOND, on: 20.0, again: Some(20.0), ..Run::default() };
     let went = run.under(Dial::Budget(5.0));
     assert!(went.cpu <= 5.3 && went.windows >= MIN_WINDOWS, "{} {}", went.cpu, went.windows);
+    let run = Run { alone: SECOND, on: 10.0, again: Some(10.0), ..Run::default() };
+    let went = run.under(Dial::Budget(3.0));
+    assert!(went.cpu <= 3.3 && went.windows >= MIN_WINDOWS, "{} {}", went.cpu, went.windows);
 }
 
 #[test]

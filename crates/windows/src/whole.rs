@@ -5,20 +5,21 @@
 //! recorded whole, and more in windows. Recording whole is also exact.
 //!
 //! Light time tells what the program takes alone. Then it is asked what whole would cost: at most
-//! what windows have cost, and what the start of the run did. If that fits, the program is recorded
-//! whole. If not, it is tried once in a while: what windows cost says little where it is mostly
-//! first accesses.
+//! what windows have cost, or, before there was one, the start of the run. If that fits, the
+//! program is recorded whole. If not, it is tried once in a while: what windows cost says little
+//! where it is mostly first accesses.
 //!
-//! The first step of such a time is not judged. Afterwards, whole ends if it costs more than the
-//! budget gives. Light time has to tell anew what the program takes alone if checks for each unit
-//! of work change, because it does something else then; if whole is faster than alone, because what
-//! light time told is wrong then (a virtual machine that starts); and now and then in any case.
+//! The first step of such a time is not judged, nor is that of the run. Afterwards, whole ends if
+//! it costs more than the budget gives. Light time has to tell anew what the program takes alone if
+//! checks for each unit of work change, because it does something else then; if whole is faster
+//! than alone, because what light time told is wrong then (a virtual machine that starts); and now
+//! and then in any case.
 //!
 //! Neighbour: `dial.rs` asks at the beginning of each period, and at each step of such a time.
 
 use crate::constants::{
-    CHANGED, DEAREST_TRIED, FIRST_LOOK, FIRST_TRIAL, LATELY, LEAST_FOR_WHOLE, LONGEST_UNSEEN,
-    LOOK_REST, TOO_DEAR, TRIAL_BACKOFF, TRIAL_REST,
+    AGAIN_STEP, CHANGED, DEAREST_TRIED, FIRST_LOOK, FIRST_TRIAL, LATELY, LEAST_FOR_WHOLE,
+    LONGEST_UNSEEN, LOOK_REST, TOO_DEAR, TRIAL_BACKOFF, TRIAL_REST,
 };
 use crate::cost::{Rates, Spent, Sums, rates_alone};
 
@@ -35,6 +36,8 @@ pub(crate) struct Whole {
     /// Sums when the light time began that is not judged yet, and when whole was judged last.
     looked: Option<Sums>,
     judged: Sums,
+    /// What the first step of the run took, in which the program is mapped and code is new.
+    first_step: Spent,
     /// The present time in which everything is recorded, or the last one, and how long the next
     /// one is at most.
     now: Held,
@@ -67,6 +70,7 @@ impl Whole {
             rest: TRIAL_REST,
             looked: None,
             judged: Sums::default(),
+            first_step: Spent::default(),
             now: Held { over: true, ..Held::default() },
             most: FIRST_LOOK,
         }
@@ -75,6 +79,13 @@ impl Whole {
     /// How many times as long as alone the program may take from now on; `None`: no budget.
     pub fn may_take(&mut self, budget: Option<f64>) {
         self.budget = budget.filter(|budget| *budget >= LEAST_FOR_WHOLE);
+    }
+
+    /// The run begins recorded whole, and has taken so much for that.
+    pub fn starts(&mut self, whole: &Spent) {
+        if whole.wall <= AGAIN_STEP {
+            self.first_step = *whole;
+        }
     }
 
     /// Whether light time is to begin, so that it is known what the program takes alone.
@@ -117,7 +128,7 @@ impl Whole {
         let seen = match self.now.over {
             false => self.now.lately,
             true if windows.work > 0 => windows,
-            true => spent.whole,
+            true => spent.whole.without(&self.first_step),
         };
         Rates::of(&seen).and_then(|seen| seen.over(alone)).unwrap_or(f64::INFINITY)
     }

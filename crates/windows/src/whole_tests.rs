@@ -52,6 +52,20 @@ impl Program {
     }
 }
 
+#[test]
+fn the_first_step_of_a_run_does_not_tell_what_whole_costs() {
+    let start = |first, then| {
+        let (mut program, mut whole) = (Program::new(), within(2.0));
+        for (wall, times) in [(AGAIN_STEP, first), (4 * AGAIN_STEP, then)] {
+            program.step(wall, times, |sums| &mut sums.whole);
+            whole.starts(&program.spent.whole);
+        }
+        program.period(&mut whole)
+    };
+    assert!(start(20.0, 1.8), "a start that is mostly new code");
+    assert!(!start(20.0, 2.5) && !start(1.8, 2.5));
+}
+
 fn within(budget: f64) -> Whole {
     let mut whole = Whole::new();
     whole.may_take(Some(budget));
