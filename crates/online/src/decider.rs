@@ -15,7 +15,7 @@ use crate::observation::{Access, Observation, PageSeen, PageState};
 use crate::pages::{PageTable, Place};
 use crate::settings::{Policy, Settings};
 use crate::tasks::{Task, Tasks};
-use crate::watch::{Share, Watch};
+use crate::waste::{Share, Waste};
 use placement::KmafPolicy;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ pub struct Decider {
     communication: Communication,
     pages: PageTable,
     guard: Guard,
-    watch: Watch,
+    waste: Waste,
     autopin: Autopin,
     /// Work has been told.
     worked: bool,
@@ -70,7 +70,7 @@ impl Decider {
             communication: Communication::new(s),
             pages: PageTable::new(s, machine.nodes(), machine.remote_part()),
             guard: Guard::new(s),
-            watch: Watch::new(s.guard_pause_ms * 1_000_000, s.guard_max_pause_ms * 1_000_000),
+            waste: Waste::new(s.guard_pause_ms * 1_000_000, s.guard_max_pause_ms * 1_000_000),
             autopin: Autopin::new(s.autopin_ms),
             worked: false,
             last_ns: 0,
@@ -248,7 +248,7 @@ impl Decider {
             }
             Verdict::Keep(ratio) => {
                 self.trial.clear();
-                self.watch.accept();
+                self.waste.accept();
                 Note::Kept { ratio: ratio.estimate, low: ratio.low, high: finite(ratio.high) }
             }
             Verdict::Undo(ratio) => {
@@ -278,7 +278,7 @@ impl Decider {
             shares.entry(task.seen.process).or_default().bound = true;
         }
         let elapsed_ns = now_ns.saturating_sub(self.last_ns);
-        for wasted in self.watch.look(&shares, seen.idle_ns, elapsed_ns, now_ns) {
+        for wasted in self.waste.look(&shares, seen.idle_ns, elapsed_ns, now_ns) {
             let until_ns = now_ns + wasted.pause_ns;
             for task in self.tasks.of_process(wasted.process) {
                 task.refused_until_ns = until_ns;

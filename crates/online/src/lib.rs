@@ -16,7 +16,7 @@
 //! | `vectors.rs` | NUMA vectors of pages |
 //! | `carrefour.rs`, `autopin.rs` | other policies of the literature, for comparison |
 //! | `guard.rs` | whether a placement helps: before, after, before again |
-//! | `watch.rs` | whether bound tasks wait while processors are idle |
+//! | `waste.rs` | whether bound tasks wait while processors are idle |
 //! | `decider.rs` | joins these |
 //! | `log.rs`, `timeline.rs` | the log, its replay, and what it tells people |
 //!
@@ -40,7 +40,7 @@ mod settings;
 mod tasks;
 mod timeline;
 mod vectors;
-mod watch;
+mod waste;
 
 pub use blocks::SharingTable;
 pub use decider::Decider;

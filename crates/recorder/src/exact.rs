@@ -1,7 +1,7 @@
 //! Exact recording: the session that the agent writes, followed while the program runs, and read
 //! when it has ended.
 //!
-//! [`record`] does it all, over a [`session`]. While the program runs: `watch` (`timeline`: its
+//! [`record`] does it all, over a [`session`]. While the program runs: `monitor` (`timeline`: its
 //! time slices, `turns`: whose turn it is to be read, `flows` and `page_history`: what is
 //! read, [`progress`]), `switching` in windows (`prompt`: in time), [`reference`] (replays a trace,
 //! which [`trace`] keeps and `trace_names` names). At the end: `counts`, `page_uses`, `paths`,
@@ -16,6 +16,7 @@ pub(crate) mod counts;
 pub(crate) mod flows;
 mod footprints;
 pub(crate) mod mapped;
+pub(crate) mod monitor;
 pub(crate) mod page_history;
 pub(crate) mod page_uses;
 pub(crate) mod paths;
@@ -33,5 +34,4 @@ pub(crate) mod together;
 pub mod trace;
 pub(crate) mod trace_names;
 pub(crate) mod turns;
-pub(crate) mod watch;
 pub(crate) mod windowed;

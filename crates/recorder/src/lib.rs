@@ -11,7 +11,7 @@
 //!
 //! Below them: [`memory`] is the memory shared with programs, `running` says where threads run,
 //! [`clock`] what time it is.
-//! Neighbours: `wire` has the layouts, `agent`, `shim` and `watch` are the injected libraries,
+//! Neighbours: `wire` has the layouts, `agent`, `shim` and `monitor` are the injected libraries,
 //! `cli` holds the verbs.
 
 pub mod clock;
@@ -28,18 +28,18 @@ pub mod shown;
 pub use child::{Ended, Ending, Streams};
 pub use error::RecorderError;
 use exact::{
-    collect, counts, flows, mapped, page_history, page_uses, paths, switching, tables, timeline,
-    together, trace_names, turns, watch, windowed,
+    collect, counts, flows, mapped, monitor, page_history, page_uses, paths, switching, tables,
+    timeline, together, trace_names, turns, windowed,
 };
 pub use exact::{processes, progress, record, reference, session, trace};
 use kept::{code_store, known_names, user_cache};
 pub use kept::{machine, probed, transfer_time};
 pub use launching::{child, data, inject, launch, phases, signals, target};
 use launching::{closed, early, guard, sanitizers, words};
+pub use monitor::{live, view};
 use naming::{
     allocated, elements, frames, objects, pages, places, regions, thread_memory, unnamed,
 };
 pub use processes::Processes;
 pub use sampled::watched;
 pub use target::Target;
-pub use watch::{live, view};

@@ -4,7 +4,7 @@
 //! (`/proc/PID/task/TID/schedstat`), and of those that have run since the last look on which PU
 //! they are (`stat`). What looking costs is bounded by measuring it: the next look comes 200 times
 //! as long after. Looks are kept in spans of time, which double when there are too many; `rows`
-//! gives them to the profile's time slices. Neighbours: `watch` looks at recorded programs,
+//! gives them to the profile's time slices. Neighbours: `monitor` looks at recorded programs,
 //! `sampled::follow` at sampled ones.
 
 use crate::clock::cpu_time;

@@ -3,7 +3,7 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `choice.rs` | which event is sampled how often, and how its samples become volumes |
-//! | `launch.rs` | starts a program and samples it from its first instruction |
+//! | `command.rs` | starts a program and samples it from its first instruction |
 //! | `attach.rs` | samples running processes until they end, the time is over, or the user interrupts |
 //! | `follow.rs` | reads the records and gives each to its process |
 //! | `rest.rs` | how long the reader sleeps between two looks at the rings |
@@ -32,12 +32,12 @@ mod attach;
 mod breaks;
 mod choice;
 mod collect;
+mod command;
 mod elapsed;
 pub(crate) mod files;
 mod follow;
 mod handovers;
 mod heap;
-mod launch;
 mod live;
 mod nodes;
 mod pages;
@@ -56,7 +56,7 @@ pub use attach::attach;
 pub use choice::{
     Asked, Choice, DEFAULT_BUDGET, TransferTime, Wish, choose, choose_for_watching, choose_named,
 };
-pub use launch::launch;
+pub use command::launch;
 pub use live::{Live, live_attach, live_launch};
 
 use crate::child::Ended;

@@ -2,7 +2,7 @@
 //!
 //! A thread of ours looks at programs and puts a [`Window`] into the [`Feed`] at each interval; the
 //! view takes the newest. Neighbours: `sampled::live` makes windows of samples,
-//! `exact::watch::view` of counts in windows of exact recording; `which` says which process is
+//! `exact::monitor::view` of counts in windows of exact recording; `which` says which process is
 //! shown, `busy` what its threads do.
 
 pub(crate) mod busy;

@@ -7,9 +7,9 @@
 //! * [`Access`]: one access of one thread, as a trace has it;
 //! * [`directed`]: read after write, write after write, invalidation, true and false sharing;
 //! * [`undirected`]: numalize's pairs of recent accessors;
-//! * [`Tally`]: matrices and events by line and code site;
-//! * [`PageTally`]: who accesses which page;
-//! * [`Reference`]: cuts accesses into blocks and keeps the tally.
+//! * [`Replayed`]: matrices and events by line and code site;
+//! * [`PageAccesses`]: who accesses which page;
+//! * [`Reference`]: cuts accesses into blocks and keeps what was found.
 //!
 //! Neighbours: `recorder` feeds it from the trace of a running program, tests from lists by hand.
 
@@ -18,11 +18,11 @@ mod bytes;
 pub mod directed;
 mod pages;
 mod replay;
-mod tally;
+mod replayed;
 pub mod undirected;
 
 pub use access::{Access, What};
 pub use bytes::ByteSet;
-pub use pages::{Counts, Page, PageTally, Touched};
+pub use pages::{Counts, Page, PageAccesses, Touched};
 pub use replay::Reference;
-pub use tally::{Cell, Event, EventSum, Tally};
+pub use replayed::{Cell, Event, EventSum, Replayed};

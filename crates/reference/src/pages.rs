@@ -38,7 +38,7 @@ pub struct Touched {
 
 /// All accesses to pages. An access to two pages counts for both.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct PageTally {
+pub struct PageAccesses {
     /// By page, time slice and thread.
     pub counts: BTreeMap<(Page, u32, ThreadId), Counts>,
     /// By page and thread, over all time.
@@ -49,7 +49,7 @@ pub struct PageTally {
     ended: HashMap<u64, u32>,
 }
 
-impl PageTally {
+impl PageAccesses {
     /// Counts an access in a time slice.
     pub fn access(&mut self, slice: u32, access: &Access) {
         match access.what {
@@ -104,43 +104,43 @@ mod tests {
         Access { thread: ThreadId(thread), what, address, bytes, site: thread + 7 }
     }
 
-    fn counts(tally: &PageTally) -> Vec<(u64, u32, u32, u32, u64, u64)> {
+    fn counts(replayed: &PageAccesses) -> Vec<(u64, u32, u32, u32, u64, u64)> {
         let row = |((page, slice, thread), counts): (&(Page, u32, ThreadId), &Counts)| {
             (page.number, page.life, *slice, thread.0, counts.reads, counts.writes)
         };
-        tally.counts.iter().map(row).collect()
+        replayed.counts.iter().map(row).collect()
     }
 
     #[test]
     fn accesses_count_for_each_page_that_they_touch() {
-        let mut tally = PageTally::default();
-        tally.access(0, &access(1, What::Write, 0x1000, 8));
-        tally.access(0, &access(0, What::Read, 0x1ffc, 8));
-        tally.access(2, &access(1, What::Read, 0x1040, 65));
+        let mut replayed = PageAccesses::default();
+        replayed.access(0, &access(1, What::Write, 0x1000, 8));
+        replayed.access(0, &access(0, What::Read, 0x1ffc, 8));
+        replayed.access(2, &access(1, What::Read, 0x1040, 65));
         assert_eq!(
-            counts(&tally),
+            counts(&replayed),
             [(1, 0, 0, 0, 1, 0), (1, 0, 0, 1, 0, 1), (1, 0, 2, 1, 1, 0), (2, 0, 0, 0, 1, 0)]
         );
         let page = Page { number: 1, life: 0 };
-        assert_eq!(tally.first[&page], (ThreadId(1), 8));
-        assert_eq!(tally.touched[&(page, ThreadId(1))], Touched { lines: 0b111, written: 1 });
-        assert_eq!(tally.touched[&(page, ThreadId(0))], Touched { lines: 1 << 63, written: 0 });
+        assert_eq!(replayed.first[&page], (ThreadId(1), 8));
+        assert_eq!(replayed.touched[&(page, ThreadId(1))], Touched { lines: 0b111, written: 1 });
+        assert_eq!(replayed.touched[&(page, ThreadId(0))], Touched { lines: 1 << 63, written: 0 });
     }
 
     #[test]
     fn what_comes_to_lie_at_an_address_later_is_another_page() {
-        let mut tally = PageTally::default();
+        let mut replayed = PageAccesses::default();
         // Nothing was there yet.
-        tally.access(0, &access(0, What::Forget, 0, 1 << 40));
-        tally.access(0, &access(0, What::Write, 0x1000, 1));
-        tally.access(0, &access(0, What::Write, 0x2000, 1));
+        replayed.access(0, &access(0, What::Forget, 0, 1 << 40));
+        replayed.access(0, &access(0, What::Write, 0x1000, 1));
+        replayed.access(0, &access(0, What::Write, 0x2000, 1));
         // A part of a page stays.
-        tally.access(0, &access(0, What::Forget, 0x1000, 0x1800));
-        tally.access(0, &access(0, What::Forget, 0x1000, 0x1000));
-        tally.access(0, &access(1, What::Read, 0x1000, 1));
-        tally.access(0, &access(1, What::Read, 0x2000, 1));
+        replayed.access(0, &access(0, What::Forget, 0x1000, 0x1800));
+        replayed.access(0, &access(0, What::Forget, 0x1000, 0x1000));
+        replayed.access(0, &access(1, What::Read, 0x1000, 1));
+        replayed.access(0, &access(1, What::Read, 0x2000, 1));
         assert_eq!(
-            counts(&tally),
+            counts(&replayed),
             [(1, 0, 0, 0, 0, 1), (1, 1, 0, 1, 1, 0), (2, 0, 0, 0, 0, 1), (2, 0, 0, 1, 1, 0)]
         );
     }

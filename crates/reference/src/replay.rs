@@ -3,7 +3,7 @@
 use crate::access::Part;
 use crate::directed::{Block, Touch};
 use crate::undirected::Accessors;
-use crate::{Access, PageTally, Tally, What};
+use crate::{Access, PageAccesses, Replayed, What};
 use std::collections::BTreeMap;
 
 /// All blocks of memory that were accessed, and what was counted in them.
@@ -13,22 +13,22 @@ pub struct Reference {
     slice: u32,
     /// By number of the block.
     blocks: BTreeMap<u64, (Block, Accessors)>,
-    tally: Tally,
+    replayed: Replayed,
     /// Where pages are asked for.
-    pages: Option<PageTally>,
+    pages: Option<PageAccesses>,
 }
 
 impl Reference {
     /// Nothing accessed yet; memory is looked at in blocks of `block_bytes`, a power of two.
     pub fn new(block_bytes: u64) -> Self {
         assert!(block_bytes.is_power_of_two(), "a block has a power of two bytes");
-        let (blocks, tally) = Default::default();
-        Self { block_bytes, slice: 0, blocks, tally, pages: None }
+        let (blocks, replayed) = Default::default();
+        Self { block_bytes, slice: 0, blocks, replayed, pages: None }
     }
 
     /// Counts accesses to pages, too, if `wanted`.
     pub fn with_pages(self, wanted: bool) -> Self {
-        Self { pages: wanted.then(PageTally::default), ..self }
+        Self { pages: wanted.then(PageAccesses::default), ..self }
     }
 
     /// What follows happens in this time slice.
@@ -38,7 +38,7 @@ impl Reference {
 
     /// The next access.
     pub fn replay(&mut self, access: &Access) {
-        self.tally.accesses += 1;
+        self.replayed.accesses += 1;
         if let Some(pages) = &mut self.pages {
             pages.access(self.slice, access);
         }
@@ -53,13 +53,13 @@ impl Reference {
     }
 
     /// What was counted.
-    pub fn tally(&self) -> &Tally {
-        &self.tally
+    pub fn replayed(&self) -> &Replayed {
+        &self.replayed
     }
 
     /// What was counted, when there is nothing more to replay; of pages nothing, unless asked for.
-    pub fn finish(self) -> (Tally, PageTally) {
-        (self.tally, self.pages.unwrap_or_default())
+    pub fn finish(self) -> (Replayed, PageAccesses) {
+        (self.replayed, self.pages.unwrap_or_default())
     }
 
     fn replay_part(&mut self, access: &Access, part: Part) {
@@ -73,10 +73,10 @@ impl Reference {
         };
         let address = part.block * self.block_bytes;
         for event in &communication {
-            self.tally.directed(self.slice, address, part.first, event);
+            self.replayed.directed(self.slice, address, part.first, event);
         }
         for other in accessors.access(access.thread) {
-            self.tally.pair(self.slice, access.thread, other);
+            self.replayed.pair(self.slice, access.thread, other);
         }
     }
 

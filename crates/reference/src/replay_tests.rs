@@ -11,7 +11,7 @@ use What::{Forget, Read, Write};
 /// Thread, what, address, bytes; the site of the k-th access is k, from 1.
 type Line = (u32, What, u64, u64);
 
-fn replay(block_bytes: u64, lines: &[Line]) -> Tally {
+fn replay(block_bytes: u64, lines: &[Line]) -> Replayed {
     let mut reference = Reference::new(block_bytes);
     for (k, (thread, what, address, bytes)) in lines.iter().enumerate() {
         reference.replay(&Access {
@@ -26,31 +26,32 @@ fn replay(block_bytes: u64, lines: &[Line]) -> Tally {
 }
 
 /// Directed cells as (kind, sharing, from, to, count).
-fn directed(tally: &Tally) -> Vec<(CommKind, Sharing, u32, u32, u64)> {
-    let cells = tally.cells.iter().filter(|(cell, _)| cell.kind != Undirected);
+fn directed(replayed: &Replayed) -> Vec<(CommKind, Sharing, u32, u32, u64)> {
+    let cells = replayed.cells.iter().filter(|(cell, _)| cell.kind != Undirected);
     cells.map(|(c, n)| (c.kind, c.sharing, c.from.0, c.to.0, *n)).collect()
 }
 
-fn pairs(tally: &Tally) -> Vec<(u32, u32, u64)> {
-    tally.matrix(Undirected).iter().map(|(a, b, n)| (a.0, b.0, n)).collect()
+fn pairs(replayed: &Replayed) -> Vec<(u32, u32, u64)> {
+    replayed.matrix(Undirected).iter().map(|(a, b, n)| (a.0, b.0, n)).collect()
 }
 
 #[test]
 fn the_first_read_after_a_write_is_an_event_and_the_second_is_none() {
-    let tally = replay(64, &[(0, Write, 0, 8), (1, Read, 0, 8), (1, Read, 0, 8), (2, Read, 8, 8)]);
-    assert_eq!(directed(&tally), [(Raw, True, 0, 1, 1), (Raw, False, 0, 2, 1)]);
+    let replayed =
+        replay(64, &[(0, Write, 0, 8), (1, Read, 0, 8), (1, Read, 0, 8), (2, Read, 8, 8)]);
+    assert_eq!(directed(&replayed), [(Raw, True, 0, 1, 1), (Raw, False, 0, 2, 1)]);
 }
 
 #[test]
 fn nobody_communicates_alone_nor_through_memory_that_nobody_wrote() {
-    let tally =
+    let replayed =
         replay(64, &[(0, Read, 0, 8), (1, Read, 0, 8), (1, Write, 64, 8), (1, Read, 64, 8)]);
-    assert_eq!(directed(&tally), []);
+    assert_eq!(directed(&replayed), []);
 }
 
 #[test]
 fn a_write_under_readers_invalidates_each_of_them_but_the_previous_writer() {
-    let tally = replay(
+    let replayed = replay(
         64,
         &[
             (0, Write, 0, 8),
@@ -62,7 +63,7 @@ fn a_write_under_readers_invalidates_each_of_them_but_the_previous_writer() {
         ],
     );
     assert_eq!(
-        directed(&tally),
+        directed(&replayed),
         [
             (Raw, True, 0, 1, 1),
             (Raw, True, 0, 2, 1),
@@ -76,8 +77,8 @@ fn a_write_under_readers_invalidates_each_of_them_but_the_previous_writer() {
 
 #[test]
 fn readers_of_unwritten_memory_are_invalidated_by_the_first_write() {
-    let tally = replay(64, &[(1, Read, 0, 8), (0, Write, 0, 8), (0, Write, 0, 8)]);
-    assert_eq!(directed(&tally), [(Invalidation, Any, 0, 1, 1)]);
+    let replayed = replay(64, &[(1, Read, 0, 8), (0, Write, 0, 8), (0, Write, 0, 8)]);
+    assert_eq!(directed(&replayed), [(Invalidation, Any, 0, 1, 1)]);
 }
 
 #[test]
@@ -109,7 +110,7 @@ fn the_writers_site_is_that_of_the_last_write_that_added_bytes() {
     // Sites 1 to 4: start, nothing new, one new byte, the read.
     let lines =
         [(0, Write, 0, 8), (0, Write, 2, 4), (0, Write, 7, 2), (0, Write, 0, 9), (1, Read, 8, 2)];
-    let tally = replay(64, &lines);
+    let replayed = replay(64, &lines);
     let event = Event {
         line: 0,
         kind: Raw,
@@ -120,12 +121,12 @@ fn the_writers_site_is_that_of_the_last_write_that_added_bytes() {
         to_site: 5,
     };
     let sum = EventSum { count: 1, from_bytes: 0x1ff, to_bytes: 0x300 };
-    assert_eq!(tally.events.into_iter().collect::<Vec<_>>(), [(event, sum)]);
+    assert_eq!(replayed.events.into_iter().collect::<Vec<_>>(), [(event, sum)]);
 }
 
 #[test]
 fn an_invalidation_knows_the_writers_site_and_bytes_only() {
-    let tally = replay(64, &[(1, Read, 64, 8), (0, Write, 68, 4)]);
+    let replayed = replay(64, &[(1, Read, 64, 8), (0, Write, 68, 4)]);
     let event = Event {
         line: 64,
         kind: Invalidation,
@@ -136,16 +137,16 @@ fn an_invalidation_knows_the_writers_site_and_bytes_only() {
         to_site: 0,
     };
     let sum = EventSum { count: 1, from_bytes: 0xf0, to_bytes: 0 };
-    assert_eq!(tally.events.into_iter().collect::<Vec<_>>(), [(event, sum)]);
+    assert_eq!(replayed.events.into_iter().collect::<Vec<_>>(), [(event, sum)]);
 }
 
 #[test]
 fn an_access_across_blocks_counts_in_each() {
-    let tally = replay(64, &[(0, Write, 60, 8), (1, Read, 60, 8), (1, Read, 120, 16)]);
+    let replayed = replay(64, &[(0, Write, 60, 8), (1, Read, 60, 8), (1, Read, 120, 16)]);
     // Of the second read, block 1 was read before and block 2 is unwritten.
-    assert_eq!(directed(&tally), [(Raw, True, 0, 1, 2)]);
+    assert_eq!(directed(&replayed), [(Raw, True, 0, 1, 2)]);
     let lines: Vec<(u64, u64, u64)> =
-        tally.events.iter().map(|(e, sum)| (e.line, sum.from_bytes, sum.to_bytes)).collect();
+        replayed.events.iter().map(|(e, sum)| (e.line, sum.from_bytes, sum.to_bytes)).collect();
     assert_eq!(lines, [(0, 0xf << 60, 0xf << 60), (64, 0xf, 0xf)]);
 }
 
@@ -153,19 +154,19 @@ fn an_access_across_blocks_counts_in_each() {
 fn larger_blocks_share_what_smaller_ones_do_not() {
     let lines = [(0, Write, 0x1000, 8), (1, Read, 0x1100, 8)];
     assert_eq!(directed(&replay(64, &lines)), []);
-    let tally = replay(4096, &lines);
-    assert_eq!(directed(&tally), [(Raw, False, 0, 1, 1)]);
+    let replayed = replay(4096, &lines);
+    assert_eq!(directed(&replayed), [(Raw, False, 0, 1, 1)]);
     // The event stands at the line of the access, where the writer has written nothing.
-    let (event, sum) = tally.events.first_key_value().unwrap();
+    let (event, sum) = replayed.events.first_key_value().unwrap();
     assert_eq!((event.line, sum.from_bytes, sum.to_bytes), (0x1100, 0, 0xff));
 }
 
 #[test]
 fn blocks_smaller_than_a_line_are_told_apart_within_it() {
     let lines = [(0, Write, 0x48, 8), (1, Read, 0x50, 8), (1, Read, 0x4c, 2)];
-    let tally = replay(16, &lines);
-    assert_eq!(directed(&tally), [(Raw, True, 0, 1, 1)]);
-    let (event, sum) = tally.events.first_key_value().unwrap();
+    let replayed = replay(16, &lines);
+    assert_eq!(directed(&replayed), [(Raw, True, 0, 1, 1)]);
+    let (event, sum) = replayed.events.first_key_value().unwrap();
     assert_eq!((event.line, sum.from_bytes, sum.to_bytes), (0x40, 0xff00, 0x3000));
 }
 
@@ -197,8 +198,8 @@ fn moved_blocks_keep_their_writers_readers_and_bytes() {
         (2, Read, 0x1000, 0x100), // the second half has stayed
         (1, Write, 0x3000, 8),
     ];
-    let tally = replay(64, &lines);
-    let is = |kind, from, to| tally.matrix(kind).get(ThreadId(from), ThreadId(to));
+    let replayed = replay(64, &lines);
+    let is = |kind, from, to| replayed.matrix(kind).get(ThreadId(from), ThreadId(to));
     assert_eq!((is(Raw, 0, 1), is(Raw, 0, 2)), (2 + 2, 1 + 2));
     assert_eq!((is(Waw, 0, 1), is(Invalidation, 1, 2)), (1, 1));
 }
@@ -216,8 +217,9 @@ fn moved_blocks_that_would_be_mixed_are_new() {
 
 #[test]
 fn undirected_pairs_count_every_access_of_either_sort() {
-    let tally = replay(64, &[(0, Read, 0, 8), (1, Write, 8, 8), (1, Read, 0, 8), (2, Read, 0, 8)]);
-    assert_eq!(pairs(&tally), [(0, 1, 2), (0, 2, 1), (1, 2, 1)]);
+    let replayed =
+        replay(64, &[(0, Read, 0, 8), (1, Write, 8, 8), (1, Read, 0, 8), (2, Read, 0, 8)]);
+    assert_eq!(pairs(&replayed), [(0, 1, 2), (0, 2, 1), (1, 2, 1)]);
 }
 
 #[test]
@@ -230,10 +232,10 @@ fn cells_are_kept_by_time_slice_and_matrices_are_over_all() {
             reference.replay(&Access { thread, what, address: 0, bytes: 8, site: 0 });
         }
     }
-    let slices: Vec<u32> = reference.tally().cells.keys().map(|cell| cell.slice).collect();
+    let slices: Vec<u32> = reference.replayed().cells.keys().map(|cell| cell.slice).collect();
     // Raw and a pair; then raw, invalidation and pair.
     assert_eq!(slices, [0, 0, 1, 1, 1, 2, 2, 2]);
-    assert_eq!(reference.tally().matrix(Raw).get(ThreadId(0), ThreadId(1)), 3);
+    assert_eq!(reference.replayed().matrix(Raw).get(ThreadId(0), ThreadId(1)), 3);
 }
 
 /// COMPROF's and ComDetective's promise: nothing but the definitions. Random accesses are judged
@@ -252,7 +254,7 @@ fn random_accesses_agree_with_looking_back() {
             (random(4) as u32, what, random(4) * 64 + random(8) * 8, 8)
         })
         .collect();
-    let tally = replay(64, &lines);
+    let replayed = replay(64, &lines);
     let mut expected = std::collections::BTreeMap::new();
     for (now, line) in lines.iter().enumerate() {
         for event in looking_back(&lines[..now], line) {
@@ -260,7 +262,7 @@ fn random_accesses_agree_with_looking_back() {
         }
     }
     let expected: Vec<_> = expected.into_iter().map(|((k, s, f, t), n)| (k, s, f, t, n)).collect();
-    assert_eq!(directed(&tally), expected);
+    assert_eq!(directed(&replayed), expected);
     assert!(expected.len() > 40, "the sequence has all kinds between all threads");
 }
 

@@ -14,7 +14,7 @@
 //!
 //! [`Stream`]: crate::Stream
 
-use crate::tally::Sum;
+use crate::hits::Sum;
 use statistics::{Weighted, poisson};
 use std::collections::HashMap;
 

@@ -1,10 +1,10 @@
 use super::*;
-use crate::tally::Tally;
+use crate::hits::Hits;
 use crate::{Hit, Side};
 use types::{CommKind, Evidence, Sharing, ThreadId};
 
 fn sum(weights: &[f64]) -> Sum {
-    let mut tally = Tally::default();
+    let mut hits = Hits::default();
     let side = |thread| Side { thread: ThreadId(thread), site: 0, bytes: 1 };
     for &weight in weights {
         let (kind, sharing) = (CommKind::Raw, Sharing::True);
@@ -22,9 +22,9 @@ fn sum(weights: &[f64]) -> Sum {
             evidence,
             object: 0,
         };
-        tally.add(0, &hit);
+        hits.add(0, &hit);
     }
-    tally.cells.into_values().next().unwrap()
+    hits.cells.into_values().next().unwrap()
 }
 
 #[test]

@@ -13,7 +13,7 @@
 //! | `fits.rs` | whether threads whose samples lie between each other use the same blocks |
 //! | `block.rs` | what is known of a block of memory: its latest threads |
 //! | `table.rs` | the blocks that were sampled lately, in bounded memory |
-//! | `tally.rs` | hits by pair of threads, and by line and code site |
+//! | `hits.rs` | hits by pair of threads, and by line and code site |
 //! | `estimate.rs` | from hits to events with an interval of confidence |
 //!
 //! Neighbours: `perf` and the library inside the program deliver the accesses, `recorder` numbers
@@ -25,15 +25,15 @@ mod estimate;
 mod evidence;
 mod fits;
 mod history;
+mod hits;
 mod matching;
 mod near;
 mod observed;
 mod table;
-mod tally;
 mod together;
 
 pub use estimate::{Estimate, Estimator};
+pub use hits::{Cell, Event, EventSum, Hits, Kept, Sum};
 pub use matching::{Matcher, MatcherStats, Seen, Settings};
 pub use observed::{BLOCK_BYTES, Hit, Observed, Side, Stream};
-pub use tally::{Cell, Event, EventSum, Kept, Sum, Tally};
 pub use together::Together;

@@ -7,7 +7,7 @@
 //! truth is counted access by access, by the definition of RAW and WAW.
 
 use access::{Access, AccessKind};
-use sampling::{Cell, Estimator, Hit, Matcher, Observed, Settings, Stream, Tally, Together};
+use sampling::{Cell, Estimator, Hit, Hits, Matcher, Observed, Settings, Stream, Together};
 use std::collections::HashMap;
 use std::slice;
 use types::{CommKind, Sharing, ThreadId};
@@ -77,7 +77,7 @@ type Truth = HashMap<(CommKind, usize, usize, Sharing), u64>;
 
 struct Outcome {
     truth: Truth,
-    tally: Tally,
+    hits: Hits,
 }
 
 /// With a processor for each thread.
@@ -170,19 +170,19 @@ fn simulate_scheduled(
         now[thread] = end;
     }
     samples.sort_by_key(|(time_ns, ..)| *time_ns);
-    Outcome { truth, tally: detect(&samples) }
+    Outcome { truth, hits: detect(&samples) }
 }
 
 /// A sample's time and thread, and the access if there was one.
 type Taken = (u64, ThreadId, Option<Access>);
 
 /// What the detectors find in samples, which are ordered by time.
-fn detect(samples: &[Taken]) -> Tally {
-    let mut tally = Tally::default();
+fn detect(samples: &[Taken]) -> Hits {
+    let mut hits = Hits::default();
     let mut matcher = Matcher::new(Settings { interval_ns: INTERVAL_NS, ..Settings::default() });
     let (mut together, mut arrays) = (Together::default(), Vec::new());
     for &(time_ns, thread, access) in samples {
-        together.settle(time_ns, &matcher, |hit| tally.add(0, &hit));
+        together.settle(time_ns, &matcher, |hit| hits.add(0, &hit));
         let Some(access) = access else {
             matcher.runs(thread, time_ns);
             continue;
@@ -199,18 +199,18 @@ fn detect(samples: &[Taken]) -> Tally {
     for hit in arrays {
         let weight = hit.weight * matcher.part(&hit);
         if weight > 0.0 || hit.weight == 0.0 {
-            tally.add(0, &Hit { weight, ..hit });
+            hits.add(0, &Hit { weight, ..hit });
         }
     }
-    together.end(|hit| tally.add(0, &hit));
-    tally
+    together.end(|hit| hits.add(0, &hit));
+    hits
 }
 
 impl Outcome {
     /// Events of a kind: estimated, with the interval, and true ones.
     fn volume(&self, kind: CommKind) -> (f64, f64) {
-        let mut estimator = Estimator::new(self.tally.largest, self.tally.largest);
-        let cells = self.tally.cells.iter().filter(|(cell, _)| cell.kind == kind);
+        let mut estimator = Estimator::new(self.hits.largest, self.hits.largest);
+        let cells = self.hits.cells.iter().filter(|(cell, _)| cell.kind == kind);
         let estimated: u64 =
             cells.map(|(_, sum)| estimator.estimate(sum, 1.0 / TRANSFER_NS as f64).events).sum();
         let truth: u64 = self.truth.iter().filter(|(k, _)| k.0 == kind).map(|(_, n)| n).sum();
@@ -220,7 +220,7 @@ impl Outcome {
     /// Part of a kind's events that is false sharing, estimated and true; and hits.
     fn false_part(&self, kind: CommKind) -> (f64, f64, u64) {
         let part = |all: f64, wrong: f64| wrong / all;
-        let cells = || self.tally.cells.iter().filter(|(cell, _)| cell.kind == kind);
+        let cells = || self.hits.cells.iter().filter(|(cell, _)| cell.kind == kind);
         let weight = |wanted: &dyn Fn(&Cell) -> bool| -> f64 {
             cells().filter(|(cell, _)| wanted(cell)).map(|(_, sum)| sum.weight).sum()
         };
@@ -247,7 +247,7 @@ fn mixes(thread: u64, shared: f64, kind: AccessKind, common: u64, compute_ns: u6
 fn nothing_is_reported_where_nothing_is_shared() {
     let programs = (0..4).map(|t| mixes(t, 0.0, AccessKind::Update, 0, 3)).collect();
     let outcome = simulate(programs, 100_000_000, 1);
-    assert_eq!((outcome.truth.len(), outcome.tally.cells.len()), (0, 0));
+    assert_eq!((outcome.truth.len(), outcome.hits.cells.len()), (0, 0));
 }
 
 #[test]
@@ -286,11 +286,11 @@ fn threads_that_take_turns_on_a_processor_hardly_talk() {
     assert!((0.85..1.15).contains(&(estimated / truth)), "{estimated} of {truth}");
     // 0 and 1 are never on their processors together, nor are 0 and 3.
     let weight = |a: u32, b: u32| -> f64 {
-        let cells = outcome.tally.cells.iter();
+        let cells = outcome.hits.cells.iter();
         let of = cells.filter(|(cell, _)| (cell.from.0, cell.to.0) == (a, b));
         of.map(|(_, sum)| sum.weight).sum()
     };
-    assert!(weight(2, 0) > 10.0 * (weight(1, 0) + weight(3, 0)), "{:?}", outcome.tally.cells);
+    assert!(weight(2, 0) > 10.0 * (weight(1, 0) + weight(3, 0)), "{:?}", outcome.hits.cells);
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn only_pairs_that_talk_are_found() {
         })
         .collect();
     let outcome = simulate(programs, 60_000_000, 3);
-    let pairs: Vec<_> = outcome.tally.cells.keys().map(|c| (c.kind, c.from.0, c.to.0)).collect();
+    let pairs: Vec<_> = outcome.hits.cells.keys().map(|c| (c.kind, c.from.0, c.to.0)).collect();
     assert_eq!(pairs, [(0, 1), (2, 3), (4, 5)].map(|(w, r)| (CommKind::Raw, w, r)));
     let (estimated, truth) = outcome.volume(CommKind::Raw);
     println!("{estimated} of {truth}");
@@ -382,7 +382,7 @@ fn what_is_handed_over_once_stays_small() {
 /// Hits of RAW by pair.
 fn raw_hits(outcome: &Outcome) -> HashMap<(u32, u32), u64> {
     let mut hits: HashMap<(u32, u32), u64> = HashMap::new();
-    for (cell, sum) in outcome.tally.cells.iter().filter(|(cell, _)| cell.kind == CommKind::Raw) {
+    for (cell, sum) in outcome.hits.cells.iter().filter(|(cell, _)| cell.kind == CommKind::Raw) {
         *hits.entry((cell.from.0, cell.to.0)).or_default() += sum.hits;
     }
     println!("{hits:?}");

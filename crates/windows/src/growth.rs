@@ -8,7 +8,7 @@
 //! grows with the work, and so tells natively how much was done. A word that holds a time, or
 //! anything else that does not grow evenly, is none.
 //!
-//! Pure. Neighbours: the recorder's `watch/growing` chooses lines and reads them, [`Comparison`]
+//! Pure. Neighbours: the recorder's `monitor/growing` chooses lines and reads them, [`Comparison`]
 //! compares light time with native time.
 //!
 //! [`Comparison`]: crate::Comparison

@@ -3,6 +3,7 @@
 use crate::child::{Ended, Ending};
 use crate::clock::monotonic_ns;
 use crate::error::RecorderError;
+use crate::monitor::Monitored;
 use crate::pages;
 use crate::processes;
 use crate::reference::Traced;
@@ -11,7 +12,6 @@ use crate::signals::signal_name;
 use crate::tables::Tables;
 use crate::target::Target;
 use crate::timeline::Timeline;
-use crate::watch::Watched;
 use crate::windowed::Windowed;
 use crate::{places, unnamed};
 use profile::{
@@ -41,7 +41,7 @@ pub struct Circumstances<'a> {
 /// What was found out about a recording while it ran, for all its processes.
 #[derive(Default)]
 pub struct Found {
-    pub watched: Watched,
+    pub monitored: Monitored,
     /// By segment, in the mode of the reference.
     pub traced: Vec<Traced>,
     /// What happened in shared memory, with sharers for threads.
@@ -60,12 +60,12 @@ impl Found {
 
     /// To be called right after the program's end.
     pub fn new(
-        watched: Watched,
+        monitored: Monitored,
         (traced, traced_shared): (Vec<Traced>, Traced),
         resolver: Resolver,
     ) -> Self {
         let (ended_ns, resolver) = (monotonic_ns(), RefCell::new(resolver));
-        Self { watched, traced, traced_shared, ended_ns, resolver }
+        Self { monitored, traced, traced_shared, ended_ns, resolver }
     }
 }
 
@@ -79,7 +79,7 @@ pub fn profile(
     let modules = session.modules(header.modules.load(Relaxed) as usize)?;
     let started_ns = header.started_ns.load(Relaxed);
     let alone = Timeline::new(started_ns, run.options.slice);
-    let timeline = run.found.watched.timeline.as_ref().unwrap_or(&alone);
+    let timeline = run.found.monitored.timeline.as_ref().unwrap_or(&alone);
     let ended_ns = match header.ended_ns.load(Relaxed) {
         0 => run.found.ended_ns,
         ended_ns => ended_ns,
@@ -88,7 +88,7 @@ pub fn profile(
     let threads = {
         let resolver = &mut run.found.resolver.borrow_mut();
         let mut rows = thread_rows(&raw, &modules, since_start, ended_ns, resolver);
-        run.found.watched.add_native(session.segment(), &mut rows);
+        run.found.monitored.add_native(session.segment(), &mut rows);
         rows
     };
     let tables = Tables::read(
@@ -152,7 +152,7 @@ fn exit_of(ending: Ending) -> (Option<i32>, Option<i32>) {
 
 /// What the windows of the recording were good for in this process.
 fn windows(tables: &Tables, run: &Circumstances<'_>) -> Option<Windows> {
-    let switched = run.found.watched.switched.as_ref()?;
+    let switched = run.found.monitored.switched.as_ref()?;
     let windowed = tables.windowed.clone()?;
     let Windowed { windows, too_short, observed, whole, missed } = windowed;
     let asked = match run.options.windows? {
@@ -169,7 +169,7 @@ fn exceeded(header: &Header, run: &Circumstances<'_>) -> Option<Note> {
     if header.parent_segment.load(Relaxed) != u32::MAX {
         return None;
     }
-    let Exceeded { budget, times, least } = run.found.watched.switched.as_ref()?.exceeded?;
+    let Exceeded { budget, times, least } = run.found.monitored.switched.as_ref()?.exceeded?;
     // What was asked for is said as it was; that of the usual one is computed.
     let budget = (100.0 * budget).round() / 100.0;
     Some(Note::BudgetExceeded { budget, times, least })
@@ -179,8 +179,8 @@ fn exceeded(header: &Header, run: &Circumstances<'_>) -> Option<Note> {
 /// allocated then.
 fn native_time(header: &Header, run: &Circumstances<'_>) -> Option<Vec<Note>> {
     const MIN_PART: f64 = 0.01;
-    let watched = &run.found.watched;
-    let (switched, timeline) = watched.switched.as_ref().zip(watched.timeline.as_ref())?;
+    let monitored = &run.found.monitored;
+    let (switched, timeline) = monitored.switched.as_ref().zip(monitored.timeline.as_ref())?;
     let first = header.parent_segment.load(Relaxed) == u32::MAX;
     let part = switched.native_ns as f64 / (timeline.start_of(timeline.current()) as f64).max(1.0);
     if !first || part < MIN_PART {
@@ -195,13 +195,13 @@ fn native_time(header: &Header, run: &Circumstances<'_>) -> Option<Vec<Note>> {
 /// That allocations were looked at in windows only.
 fn unfollowed(header: &Header, run: &Circumstances<'_>) -> Option<Note> {
     let first = header.parent_segment.load(Relaxed) == u32::MAX;
-    let switched = run.found.watched.switched.as_ref()?;
+    let switched = run.found.monitored.switched.as_ref()?;
     (first && switched.unfollowed).then_some(Note::AllocationsUnfollowed)
 }
 
 /// What the run would have taken alone, where windows tell.
 fn own_time(run: &Circumstances<'_>) -> Option<OwnTime> {
-    let [low, part, high] = run.found.watched.switched.as_ref()?.alone?;
+    let [low, part, high] = run.found.monitored.switched.as_ref()?.alone?;
     let wall = run.ended.wall.as_secs_f64();
     Some(OwnTime { seconds: wall * part, low: wall * low, high: wall * high })
 }
@@ -213,7 +213,7 @@ fn without_line(events: &[EventRow]) -> u64 {
 
 /// How much longer threads take because others run at once, where solo time tells.
 fn slowed(run: &Circumstances<'_>) -> Option<Slowed> {
-    let windows::Slowed { share, low, high } = run.found.watched.switched.as_ref()?.slowed?;
+    let windows::Slowed { share, low, high } = run.found.monitored.switched.as_ref()?.slowed?;
     Some(Slowed { share, low, high })
 }
 

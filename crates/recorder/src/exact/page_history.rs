@@ -16,7 +16,7 @@ use crate::error::RecorderError;
 use crate::page_uses::{PAIR, PAST};
 use crate::session::Session;
 use crate::turns::Turns;
-use reference::{Counts, Page, PageTally};
+use reference::{Counts, Page, PageAccesses};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
@@ -180,7 +180,7 @@ impl History {
     /// ran from `start_ns` to `end_ns`.
     pub fn tell_apart(
         &self,
-        tally: &mut PageTally,
+        accesses: &mut PageAccesses,
         lives: &[Page],
         (start_ns, end_ns): (u64, u64),
         slice_at: impl Fn(u64) -> u32,
@@ -200,14 +200,14 @@ impl History {
         for page in lives {
             let all = (*page, 0, ThreadId(0))..=(*page, u32::MAX, ThreadId(u32::MAX));
             let all: Vec<_> =
-                tally.counts.range(all).map(|(key, counts)| (*key, *counts)).collect();
+                accesses.counts.range(all).map(|(key, counts)| (*key, *counts)).collect();
             for (key, Counts { reads, writes }) in all {
-                tally.counts.remove(&key);
+                accesses.counts.remove(&key);
                 for (which, count) in [(0, reads), (1, writes)] {
                     let cell = (place(page.number) as u32, key.2.0, which);
                     for (stretch, count) in taken(rows.get_mut(&cell), count, last) {
                         let key = (*page, slices[stretch as usize], key.2);
-                        let Counts { reads, writes } = tally.counts.entry(key).or_default();
+                        let Counts { reads, writes } = accesses.counts.entry(key).or_default();
                         *(if which == 0 { reads } else { writes }) += count;
                     }
                 }
@@ -240,23 +240,23 @@ mod tests {
     const PAGE: u64 = 5;
     const READS: Cell = (PAGE as u32, 0, 0);
 
-    fn tally(pages: &[(u32, u64)]) -> (PageTally, Vec<Page>) {
-        let mut tally = PageTally::default();
+    fn accesses(pages: &[(u32, u64)]) -> (PageAccesses, Vec<Page>) {
+        let mut accesses = PageAccesses::default();
         let lives = pages.iter().map(|(life, reads)| {
             let page = Page { number: PAGE, life: *life };
             let counts = Counts { reads: *reads, writes: 0 };
-            tally.counts.insert((page, 0, ThreadId(0)), counts);
+            accesses.counts.insert((page, 0, ThreadId(0)), counts);
             page
         });
         let lives = lives.collect();
-        (tally, lives)
+        (accesses, lives)
     }
 
     /// Reads by slice of 100 ns, and life of the page.
     fn by_slice(history: &History, pages: &[(u32, u64)]) -> Vec<(u32, u32, u64)> {
-        let (mut tally, lives) = tally(pages);
-        history.tell_apart(&mut tally, &lives, (0, 400), |ns| (ns / 100) as u32);
-        let cells = tally.counts.into_iter();
+        let (mut accesses, lives) = accesses(pages);
+        history.tell_apart(&mut accesses, &lives, (0, 400), |ns| (ns / 100) as u32);
+        let cells = accesses.counts.into_iter();
         cells.map(|((page, slice, _), counts)| (page.life, slice, counts.reads)).collect()
     }
 

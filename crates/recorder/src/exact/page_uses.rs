@@ -6,7 +6,7 @@
 use crate::allocated::RawBlock;
 use crate::error::RecorderError;
 use crate::session::Session;
-use reference::{Counts as PageCounts, Page, PageTally, Touched as TouchedLines};
+use reference::{Counts as PageCounts, Page, PageAccesses, Touched as TouchedLines};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Acquire;
 use types::ThreadId;
@@ -27,7 +27,7 @@ type Told = [u64; OWNER_WORDS - 1];
 /// What was counted by page of a process.
 pub struct PageUses {
     /// All accesses, in the first time slice.
-    pub tally: PageTally,
+    pub accesses: PageAccesses,
     /// A block on each page where there are allocated ones.
     pub blocks: HashMap<Page, RawBlock>,
     /// The pages, in the order in which they ended; those that are left come last.
@@ -63,13 +63,13 @@ pub fn read(session: &Session, header: &Header) -> Result<PageUses, RecorderErro
     for (slot, thread) in threads.enumerate().filter(|(_, thread)| *thread != 0) {
         reading.slot(session, slot as u64, ThreadId(thread - 1), &owners)?;
     }
-    let Reading { tally, blocks, lives, .. } = reading;
-    Ok(PageUses { tally, blocks, lives })
+    let Reading { accesses, blocks, lives, .. } = reading;
+    Ok(PageUses { accesses, blocks, lives })
 }
 
 #[derive(Default)]
 struct Reading {
-    tally: PageTally,
+    accesses: PageAccesses,
     blocks: HashMap<Page, RawBlock>,
     lives: Vec<Page>,
     /// Lives of pages that have ended, by the page's number; 0 for others.
@@ -87,7 +87,7 @@ impl Reading {
         let [first, group, start, bytes, ordinal] = *told;
         let (page, thread, site) = (self.page(number), first as u32, (first >> 32) as u32);
         if thread != 0 {
-            self.tally.first.insert(page, (ThreadId(thread - 1), site));
+            self.accesses.first.insert(page, (ThreadId(thread - 1), site));
         }
         let (group, thread) = (group as u32, (group >> 32) as u32);
         if group != 0 && bytes != 0 {
@@ -96,13 +96,13 @@ impl Reading {
     }
 
     fn accesses(&mut self, number: u64, thread: ThreadId, which: usize, count: u64) {
-        let counts = self.tally.counts.entry((self.page(number), 0, thread));
+        let counts = self.accesses.counts.entry((self.page(number), 0, thread));
         let PageCounts { reads, writes } = counts.or_default();
         *(if which == 0 { reads } else { writes }) += count;
     }
 
     fn lines(&mut self, number: u64, thread: ThreadId, which: usize, lines: u64) {
-        let touched = self.tally.touched.entry((self.page(number), thread));
+        let touched = self.accesses.touched.entry((self.page(number), thread));
         let TouchedLines { lines: all, written } = touched.or_default();
         *(if which == 0 { all } else { written }) |= lines;
     }

@@ -6,6 +6,7 @@ use crate::collect::{self, Circumstances, Found};
 use crate::error::RecorderError;
 use crate::inject::{self, AGENT, PRELOAD, TUNABLES};
 use crate::known_names;
+use crate::monitor;
 use crate::processes::Processes;
 use crate::progress::{self, Progress};
 use crate::reference::{self, Following, Traced};
@@ -15,7 +16,6 @@ use crate::signals::signal_name;
 use crate::target::Target;
 use crate::together;
 use crate::user_cache::NoCache;
-use crate::watch;
 use profile::schema::TOGETHER;
 use profile::{Counted, Note, Profile};
 use std::ffi::OsString;
@@ -146,7 +146,7 @@ impl Prepared {
     }
 }
 
-/// Waits for the program, watches it meanwhile, and replays its trace in that mode.
+/// Waits for the program, monitors it meanwhile, and replays its trace in that mode.
 fn follow(
     session: &Session,
     options: SessionOptions,
@@ -157,7 +157,7 @@ fn follow(
     let Wishes { following, progress } = wishes;
     let (memory, ended) = (session.memory(), &over);
     thread::scope(|scope| {
-        let watching = scope.spawn(|| watch::watch(session, options, &over));
+        let monitoring = scope.spawn(|| monitor::monitor(session, options, &over));
         let replaying = options
             .traces()
             .then(|| scope.spawn(move || reference::follow(memory, options, ended, following)));
@@ -169,15 +169,15 @@ fn follow(
             .map(|progress| scope.spawn(|| progress::follow(session, progress, &over)));
         let ended = running.wait(|| ());
         over.store(true, Release);
-        watching.thread().unpark();
+        monitoring.thread().unpark();
         if let Some(telling) = telling {
             telling.thread().unpark();
         }
-        let watched = join(watching);
+        let monitored = join(monitoring);
         let traced = replaying.map_or_else(|| Ok(Vec::new()), join);
         let traced_shared = replaying_shared.map_or_else(|| Ok(Traced::default()), join)?;
         let names = known_names::resolver(options.code_cache);
-        Ok((ended?, Found::new(watched?, (traced?, traced_shared), names)))
+        Ok((ended?, Found::new(monitored?, (traced?, traced_shared), names)))
     })
 }
 

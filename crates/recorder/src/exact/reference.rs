@@ -12,7 +12,7 @@
 use crate::error::RecorderError;
 use crate::memory::{Mapping, SharedMemory};
 use crate::session::SessionOptions;
-use reference::{PageTally, Reference, Tally, What};
+use reference::{PageAccesses, Reference, Replayed, What};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -28,9 +28,9 @@ use wire::trace::{
 #[derive(Debug, Default)]
 pub struct Traced {
     /// Its communication.
-    pub tally: Tally,
+    pub replayed: Replayed,
     /// Who accessed which page, where that was asked for.
-    pub pages: PageTally,
+    pub pages: PageAccesses,
     /// Accesses that a thread was about to do when it was killed, or that make no sense (a program
     /// that writes over the ring).
     pub missing: u64,
@@ -286,8 +286,8 @@ impl<'a> Ring<'a> {
                 None => self.skip(),
             }
         }
-        let (tally, pages) = self.replay.finish();
-        Traced { tally, pages, missing: self.missing, lines: self.lines }
+        let (replayed, pages) = self.replay.finish();
+        Traced { replayed, pages, missing: self.missing, lines: self.lines }
     }
 
     fn header(&self) -> &Header {

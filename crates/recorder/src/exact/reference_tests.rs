@@ -64,7 +64,7 @@ fn traced(memory: &SharedMemory, program: impl FnOnce()) -> Vec<Traced> {
 }
 
 fn raw(traced: &Traced, from: u32, to: u32) -> u64 {
-    traced.tally.matrix(CommKind::Raw).get(ThreadId(from), ThreadId(to))
+    traced.replayed.matrix(CommKind::Raw).get(ThreadId(from), ThreadId(to))
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn more_accesses_than_the_ring_holds_arrive_in_order() {
         }
     });
     assert_eq!(result.len(), 1);
-    assert_eq!((result[0].tally.accesses, result[0].missing), (2 * rounds, 0));
+    assert_eq!((result[0].replayed.accesses, result[0].missing), (2 * rounds, 0));
     assert_eq!((raw(&result[0], 1, 2), raw(&result[0], 2, 1)), (rounds, 0));
 }
 
@@ -100,8 +100,8 @@ fn threads_may_write_at_once() {
             }
         });
     });
-    assert_eq!(result[0].tally.accesses, done.into_inner());
-    assert_eq!(result[0].tally.cells.len(), 0, "each has lines of its own");
+    assert_eq!(result[0].replayed.accesses, done.into_inner());
+    assert_eq!(result[0].replayed.cells.len(), 0, "each has lines of its own");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn what_a_killed_program_left_unfilled_is_skipped_and_counted() {
         writer.write(2, what::READ, 0);
         writer.reserve();
     });
-    assert_eq!((result[0].tally.accesses, result[0].missing), (2, 2));
+    assert_eq!((result[0].replayed.accesses, result[0].missing), (2, 2));
     assert_eq!(raw(&result[0], 1, 2), 1);
 }
 
@@ -145,7 +145,7 @@ fn threads_that_end_at_execve_do_not_hold_up_the_next_program() {
             writer.write(2, what::READ, 0);
         }
     });
-    assert_eq!((result[0].tally.accesses, result[0].missing), (RECORDS as u64 + 1, 2));
+    assert_eq!((result[0].replayed.accesses, result[0].missing), (RECORDS as u64 + 1, 2));
     assert_eq!(raw(&result[0], 1, 2), 1);
 }
 
@@ -161,7 +161,7 @@ fn each_process_has_a_replay_of_its_own() {
         child.write(1, what::READ, 0);
     });
     assert_eq!(result.len(), 2);
-    assert_eq!(result[0].tally.cells.len(), 0);
+    assert_eq!(result[0].replayed.cells.len(), 0);
     assert_eq!(raw(&result[1], 2, 1), 1);
 }
 
@@ -178,7 +178,7 @@ fn a_program_that_scribbles_on_the_ring_does_no_harm() {
         writer.records.records()[number as usize].turn.store(number + 1, Release);
         writer.header.records()[0].trace_head.store(u64::MAX, Relaxed);
     });
-    assert_eq!((result[0].tally.accesses, result[0].tally.cells.len()), (0, 0));
+    assert_eq!((result[0].replayed.accesses, result[0].replayed.cells.len()), (0, 0));
     assert!(result[0].missing >= 2);
 }
 

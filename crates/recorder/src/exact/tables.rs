@@ -22,7 +22,7 @@ use profile::{
     ActivityRow, CallRow, CommRow, Counted, EventRow, FlowRow, FootprintRow, LineRow, Meta,
     PageTables, Parameters, Profile, ReturnRow, RunningRow, SiteRow, SliceRow, ThreadRow,
 };
-use reference::Tally;
+use reference::Replayed;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -69,7 +69,7 @@ impl Tables {
         let mut timeline = timeline.clone();
         let coarser = counts.joined - timeline.joined();
         (0..coarser).for_each(|_| timeline.join());
-        let seen = found.watched.processes.get(session.segment() as usize);
+        let seen = found.monitored.processes.get(session.segment() as usize);
         let mut samples = seen.map(|seen| seen.samples.clone()).unwrap_or_default();
         join_samples(&mut samples, coarser);
 
@@ -158,7 +158,7 @@ impl Tables {
 
 /// When the events of a process were counted, which `ran` from one moment to the other.
 fn flow(found: &Found, session: &Session, events: &[EventRow], ran: (u64, u64)) -> Vec<Stretch> {
-    let flow = found.watched.flows.get(session.segment() as usize);
+    let flow = found.monitored.flows.get(session.segment() as usize);
     flow.unwrap_or(&Flow::default()).whole(events, ran)
 }
 
@@ -170,7 +170,7 @@ fn estimate(
     end_ns: u64,
 ) -> Option<Windowed> {
     let late_blocks = raw.iter().map(|thread| thread.late_blocks).sum();
-    let switched = found.watched.switched.as_ref()?;
+    let switched = found.monitored.switched.as_ref()?;
     Some(windowed::estimate(counts, samples, timeline, (switched, late_blocks), end_ns))
 }
 
@@ -192,15 +192,15 @@ fn read_pages<'a>(
     timeline: &Timeline,
 ) -> Result<ByPage<'a>, RecorderError> {
     if options.counts_pages() || options.names_pages() {
-        let PageUses { mut tally, blocks, lives } = page_uses::read(session, header)?;
-        if let Some(history) = found.watched.histories.get(session.segment() as usize) {
-            history.tell_apart(&mut tally, &lives, ran, |ns| timeline.at(ns));
+        let PageUses { mut accesses, blocks, lives } = page_uses::read(session, header)?;
+        if let Some(history) = found.monitored.histories.get(session.segment() as usize) {
+            history.tell_apart(&mut accesses, &lives, ran, |ns| timeline.at(ns));
         }
-        return Ok((Cow::Owned(tally), blocks));
+        return Ok((Cow::Owned(accesses), blocks));
     }
     let replayed = found.traced.get(session.segment() as usize);
-    let tally = replayed.map_or_else(Default::default, |own| Cow::Borrowed(&own.pages));
-    Ok((tally, HashMap::new()))
+    let accesses = replayed.map_or_else(Default::default, |own| Cow::Borrowed(&own.pages));
+    Ok((accesses, HashMap::new()))
 }
 
 fn parameters(header: &Header, options: SessionOptions, timeline: &Timeline) -> Parameters {
@@ -222,22 +222,22 @@ pub fn read_counts(
     threads: usize,
 ) -> Result<Counts, RecorderError> {
     if options.counted == Counted::Reference {
-        let none = Tally::default();
-        let own = found.traced.get(session.segment() as usize).map_or(&none, |own| &own.tally);
-        let own = counts_of_tally(own, timeline.joined(), threads);
+        let none = Replayed::default();
+        let own = found.traced.get(session.segment() as usize).map_or(&none, |own| &own.replayed);
+        let own = counts_of_replay(own, timeline.joined(), threads);
         return add_shared(own, &found.traced_shared, &session.sharers()?, session, threads);
     }
-    if found.watched.switched.is_some() {
+    if found.monitored.switched.is_some() {
         return Counts::read_windows(session, threads);
     }
     Counts::read(session, threads, timeline.joined())
 }
 
 /// What a replay has counted, as if the agent had.
-fn counts_of_tally(tally: &Tally, joined: u32, threads: usize) -> Counts {
+fn counts_of_replay(replayed: &Replayed, joined: u32, threads: usize) -> Counts {
     let known = |id: types::ThreadId| id.index() < threads;
     let mut counts = Counts { joined, ..Counts::default() };
-    for cell in &tally.cells {
+    for cell in &replayed.cells {
         let row = comm_row(cell, joined);
         if known(row.from) && known(row.to) {
             counts.comm.push(row);
@@ -245,7 +245,7 @@ fn counts_of_tally(tally: &Tally, joined: u32, threads: usize) -> Counts {
             counts.damaged += 1;
         }
     }
-    let events = tally.events.iter().map(event_row);
+    let events = replayed.events.iter().map(event_row);
     counts.events.extend(events.filter(|row| known(row.from) && known(row.to)));
     counts
 }
@@ -267,7 +267,7 @@ fn add_shared(
         }
         None => None,
     };
-    for cell in &traced.tally.cells {
+    for cell in &traced.replayed.cells {
         let mut row = comm_row(cell, counts.joined);
         let Some(side) = side_of(row.kind, own, row.from, row.to) else { continue };
         match ends(own, &mut row.from, &mut row.to, side) {
@@ -275,7 +275,7 @@ fn add_shared(
             false => counts.between.comm.push((row, side)),
         }
     }
-    for event in &traced.tally.events {
+    for event in &traced.replayed.events {
         let mut row = event_row(event);
         let Some(side) = side_of(row.kind, own, row.from, row.to) else { continue };
         let counting = if side == Side::From { row.from } else { row.to };

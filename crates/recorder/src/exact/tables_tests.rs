@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::counts::tests::Filled;
+use crate::monitor::{Monitored, Seen};
 use crate::timeline::Sample;
-use crate::watch::{Seen, Watched};
 use std::time::Duration;
 use types::{CommKind, Sharing, ThreadId};
 use wire::detail::{holds, kind};
@@ -22,7 +22,7 @@ fn found(samples: Vec<Sample>) -> Found {
     }
     let processes = vec![Seen { samples, ..Seen::default() }];
     Found::new(
-        Watched { timeline: Some(timeline), processes, ..Watched::default() },
+        Monitored { timeline: Some(timeline), processes, ..Monitored::default() },
         (Vec::new(), Traced::default()),
         Default::default(),
     )
@@ -31,7 +31,7 @@ fn found(samples: Vec<Sample>) -> Found {
 fn read(session: &Session, found: &Found, threads: &[ThreadRow]) -> Tables {
     let mapping = session.header().unwrap();
     let header = &mapping.records()[0];
-    let timeline = found.watched.timeline.as_ref().unwrap();
+    let timeline = found.monitored.timeline.as_ref().unwrap();
     let options = SessionOptions::default();
     Tables::read(session, header, options, found, timeline, threads, (&[], &[])).unwrap()
 }
@@ -96,7 +96,7 @@ fn a_replay_gives_the_same_tables() {
     access(0, 0, reference::What::Write, 0x1000, 1);
     access(2, 1, reference::What::Read, 0x1000, 2);
     access(3, 1, reference::What::Read, 0x1008, 2);
-    let counts = counts_of_tally(&replay.finish().0, 1, 2);
+    let counts = counts_of_replay(&replay.finish().0, 1, 2);
     let (from, to) = (ThreadId(0), ThreadId(1));
     let raw: Vec<_> = counts.comm.iter().filter(|row| row.kind == CommKind::Raw).collect();
     let sharing = Sharing::True;

@@ -3,7 +3,7 @@
 //! All processes of a recording share one timeline, so that their slices are the same moments.
 //! Slice n is planned to begin n lengths after the start; when the machine is late it begins later,
 //! and a slice that was missed altogether has no time. Where there would be too many slices, they
-//! are joined two by two. Neighbours: `watch` advances the timeline while the program runs,
+//! are joined two by two. Neighbours: `monitor` advances the timeline while the program runs,
 //! `collect` cuts out of it what belongs to a process.
 
 use profile::{ActivityRow, SliceRow, ThreadRow};

@@ -58,7 +58,7 @@ pub fn profile(
 ) -> Result<Option<Profile>, RecorderError> {
     let header = session.header()?;
     let alone = Timeline::new(header.records()[0].started_ns.load(Relaxed), options.slice);
-    let timeline = found.watched.timeline.as_ref().unwrap_or(&alone);
+    let timeline = found.monitored.timeline.as_ref().unwrap_or(&alone);
     let recorded = rows.iter().filter(|row| row.profile.is_some()).map(|row| row.number);
     let mut processes = Vec::new();
     for segment in std::iter::once(0).chain(recorded) {
@@ -74,7 +74,7 @@ pub fn profile(
     (0..coarser).for_each(|_| timeline.join());
     let threads = all.threads();
     let end_ns = threads.iter().map(|thread| thread.ended_ns).max().unwrap_or(0);
-    let windowed = found.watched.switched.as_ref().map(|switched| {
+    let windowed = found.monitored.switched.as_ref().map(|switched| {
         let switched = (switched, all.late_blocks());
         windowed::estimate(&mut counts, &mut samples, &mut timeline, switched, end_ns)
     });
@@ -149,8 +149,8 @@ impl Process {
             name_initial(initial, segment, header);
         }
         let counts = tables::read_counts(&session, options, found, timeline, raw.len())?;
-        let seen = found.watched.processes.get(segment as usize);
-        found.watched.add_native(segment, &mut threads);
+        let seen = found.monitored.processes.get(segment as usize);
+        found.monitored.add_native(segment, &mut threads);
         Ok(Self {
             segment,
             execs: header.execs.load(Relaxed),
@@ -324,7 +324,7 @@ impl All {
     fn running(&self, found: &Found, slice_at: impl Fn(u64) -> u32) -> Vec<RunningRow> {
         let mut rows = Vec::new();
         for process in &self.processes {
-            let Some(seen) = found.watched.processes.get(process.segment as usize) else {
+            let Some(seen) = found.monitored.processes.get(process.segment as usize) else {
                 continue;
             };
             for mut row in seen.running.rows(process.threads.len(), &slice_at) {
@@ -411,7 +411,7 @@ impl All {
             .iter()
             .zip(allocated)
             .map(|(process, allocated)| {
-                let seen = found.watched.processes.get(process.segment as usize);
+                let seen = found.monitored.processes.get(process.segment as usize);
                 let regions = seen.map(|seen| &seen.regions);
                 let places = Places::new(&process.modules, &process.raw, regions, &found.resolver);
                 Member::new(allocated, places.counted_from(process.first), process.first)
@@ -444,7 +444,7 @@ impl All {
             let candidates = self.lines.get(&line).copied().unwrap_or_default();
             // What was read by process_vm_readv lies in the other process.
             let has_line = |place: &usize| {
-                let seen = found.watched.processes.get(self.processes[*place].segment as usize);
+                let seen = found.monitored.processes.get(self.processes[*place].segment as usize);
                 seen.is_some_and(|seen| seen.regions.find(line).is_some())
             };
             let place = candidates.into_iter().find(has_line).unwrap_or(candidates[0]);

@@ -2,7 +2,7 @@
 //!
 //! Bounded by measuring it: reading may take a hundredth of a processor, so there is the more time
 //! between two readings, the more there is to read. Neighbours: `flows` reads events,
-//! `page_history` accesses to pages, `watch` calls both.
+//! `page_history` accesses to pages, `monitor` calls both.
 
 use crate::clock::cpu_time;
 use std::time::{Duration, Instant};

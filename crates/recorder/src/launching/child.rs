@@ -211,7 +211,7 @@ impl Launch<'_> {
         }
         let child = spawned
             .map_err(|error| RecorderError::Spawn { path: self.target.path.clone(), error })?;
-        signals::watch(child.id() as i32);
+        signals::await_end(child.id() as i32);
         let adopt_orphans = self.adopt_orphans;
         Ok(Running { child, started, adopt_orphans, ended: false, guard })
     }

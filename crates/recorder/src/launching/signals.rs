@@ -9,7 +9,7 @@
 //! SIGALRM and so on to the process that they have started, which is us. Where a sender signals a
 //! whole process group, the program gets such a signal twice; that cannot be detected.
 //!
-//! The handlers only store numbers and make calls that are async-signal-safe. There is one watched
+//! The handlers only store numbers and make calls that are async-signal-safe. There is one awaited
 //! program per process at a time.
 
 use crate::early;
@@ -215,7 +215,7 @@ pub fn held<R>(action: impl FnOnce() -> R) -> R {
 }
 
 /// Names the program, and passes on what came before it had a process id.
-pub fn watch(pid: i32) {
+pub fn await_end(pid: i32) {
     PASSED.store(0, Ordering::SeqCst);
     CHILD.store(pid, Ordering::SeqCst);
     if let Some(early) = interrupted() {

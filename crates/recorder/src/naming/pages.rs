@@ -8,7 +8,7 @@ use crate::places::{OUR_LIBRARIES, Places};
 use profile::{
     AccessRow, ObjectRow, PAGE_BYTES, PageRow, PageTables, PageUse, SiteRow, TouchedRow,
 };
-use reference::{Page, PageTally};
+use reference::{Page, PageAccesses};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use types::ThreadId;
@@ -18,21 +18,21 @@ use types::ThreadId;
 const MAX_STRETCHES: usize = 64;
 
 /// Accesses by page, and allocated blocks on pages.
-pub type ByPage<'a> = (Cow<'a, PageTally>, HashMap<Page, RawBlock>);
+pub type ByPage<'a> = (Cow<'a, PageAccesses>, HashMap<Page, RawBlock>);
 
 /// Who uses which page, in a run of so many time slices; `slice_of` says in which of them what was
 /// counted in a slice of the session belongs. Objects and sites are not named yet: `touched_site`
 /// is that of the session. Threads that are not `known` are left out. The allocated block on each
 /// page, of `blocks`, is returned by the number of the page.
 pub fn tables(
-    (tally, blocks): &ByPage<'_>,
+    (seen, blocks): &ByPage<'_>,
     slices: usize,
     slice_of: impl Fn(u32) -> u32,
     known: impl Fn(ThreadId) -> bool,
 ) -> (PageTables, Vec<Option<RawBlock>>) {
     let stretch = slices.div_ceil(MAX_STRETCHES).max(1) as u32;
     let mut sums: BTreeMap<(Page, u32, ThreadId), AccessRow> = BTreeMap::new();
-    for ((page, slice, thread), counts) in tally.counts.iter().filter(|((.., t), _)| known(*t)) {
+    for ((page, slice, thread), counts) in seen.counts.iter().filter(|((.., t), _)| known(*t)) {
         let slice = slice_of(*slice) / stretch * stretch;
         let row = sums.entry((*page, slice, *thread)).or_default();
         row.reads += counts.reads;
@@ -45,7 +45,7 @@ pub fn tables(
         let total = row.total();
         AccessRow { page: numbers[&page], slice, thread, low: total, high: total, ..row }
     });
-    let touched = tally
+    let touched = seen
         .touched
         .iter()
         .filter(|((page, thread), _)| known(*thread) && numbers.contains_key(page));
@@ -57,7 +57,7 @@ pub fn tables(
     });
     let (accesses, touched) = (accesses.collect(), touched.collect());
     let page_row = |page: &Page| {
-        let first = tally.first.get(page).filter(|(thread, _)| known(*thread));
+        let first = seen.first.get(page).filter(|(thread, _)| known(*thread));
         PageRow {
             address: page.number * PAGE_BYTES,
             touched_by: first.map(|(thread, _)| *thread),

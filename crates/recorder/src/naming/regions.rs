@@ -2,8 +2,8 @@
 //!
 //! A process is gone when its profile is made, so what was mapped is noted while it runs; memory
 //! that has been unmapped in between stays known unless something else came into its place. Static
-//! data does not depend on this: `places` finds it in the files of the modules. Neighbours: `watch`
-//! looks, `places` asks.
+//! data does not depend on this: `places` finds it in the files of the modules. Neighbours:
+//! `monitor` looks, `places` asks.
 
 use std::collections::BTreeMap;
 

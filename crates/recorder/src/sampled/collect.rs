@@ -229,7 +229,7 @@ impl Maker<'_> {
         let sites: HashMap<u64, u32> =
             profile.sites.iter().map(|site| site.address).zip(0..).collect();
         let objects: HashMap<u64, u32> = events.iter().map(|e| (e.line, e.object)).collect();
-        let (scale, kept) = (self.scale(process), &process.tally.kept);
+        let (scale, kept) = (self.scale(process), &process.hits.kept);
         let known =
             |hit: &&Hit| hit.from.thread.index().max(hit.to.thread.index()) < profile.threads.len();
         let row = |hit: &Hit| {
@@ -306,11 +306,11 @@ impl Maker<'_> {
 
     fn comm(&self, process: &Process, first: u32, last: u32) -> Vec<CommRow> {
         let mut cells: BTreeMap<Cell, Sum> = BTreeMap::new();
-        for (cell, sum) in &process.tally.cells {
+        for (cell, sum) in &process.hits.cells {
             let slice = cell.slice.saturating_sub(first).min(last);
             cells.entry(Cell { slice, ..*cell }).or_default().join(sum);
         }
-        let mut estimator = Estimator::new(process.tally.largest, stands_for(process));
+        let mut estimator = Estimator::new(process.hits.largest, stands_for(process));
         let scale = self.scale(process);
         let row = |(cell, sum): (Cell, Sum)| {
             let Cell { slice, kind, from, to, sharing, evidence } = cell;
@@ -324,13 +324,13 @@ impl Maker<'_> {
 
     /// The events, their sites being places in the list of addresses.
     fn events(&self, process: &Process) -> (Vec<EventRow>, Vec<u64>) {
-        let sites = process.tally.events.keys().flat_map(|event| [event.from_site, event.to_site]);
+        let sites = process.hits.events.keys().flat_map(|event| [event.from_site, event.to_site]);
         let mut addresses: Vec<u64> = sites.chain([0]).collect();
         addresses.sort_unstable();
         addresses.dedup();
         let number = |address: u64| addresses.binary_search(&address).unwrap_or(0) as u32;
         let scale = self.scale(process);
-        let rows = process.tally.events.iter().map(|(event, sum)| EventRow {
+        let rows = process.hits.events.iter().map(|(event, sum)| EventRow {
             line: event.line,
             from: event.from,
             to: event.to,
@@ -414,8 +414,8 @@ impl Maker<'_> {
             period,
             samples: process.samples,
             decoded: process.decoded,
-            hits: process.tally.hits(),
-            inferred: process.tally.hits_by(Evidence::Inferred),
+            hits: process.hits.count(),
+            inferred: process.hits.count_by(Evidence::Inferred),
             hit_events: stands_for(process) * self.scale(process).common(),
             lost: totals.lost,
             throttled: totals.throttled,
@@ -445,7 +445,7 @@ impl Maker<'_> {
             list.extend(how_it_ended(&ended));
         }
         list.extend(self.how_long(process, number));
-        let hits = process.tally.hits();
+        let hits = process.hits.count();
         let Process { samples, decoded, .. } = *process;
         if threads <= 1 {
             list.push(Note::OneThread);
@@ -464,7 +464,7 @@ impl Maker<'_> {
         }
         let unmeasured = process.handovers.unmeasured;
         list.extend((unmeasured > 0).then_some(Note::ArraysUnmeasured { hits: unmeasured }));
-        let elsewhere = process.tally.without_line;
+        let elsewhere = process.hits.without_line;
         list.extend((elsewhere > 0).then_some(Note::HitsWithoutLine { hits: elsewhere }));
         list
     }
@@ -534,7 +534,7 @@ impl Maker<'_> {
 /// The most that a hit weighs: what a sample stands for, be it that none has been one.
 fn stands_for(process: &Process) -> f64 {
     let usual = process.decoded_period as f64 / process.decoded.max(1) as f64;
-    usual.max(process.tally.largest)
+    usual.max(process.hits.largest)
 }
 
 /// What `places` needs of a thread. The initial one's stack has a name of its own.

@@ -378,7 +378,7 @@ impl<'a> Follower<'a> {
         while self.slices.at(time_ns).is_none() {
             self.slices.join();
             self.processes.iter_mut().for_each(|process| {
-                process.tally.join_slices();
+                process.hits.join_slices();
                 process.pages.join_slices();
             });
         }

@@ -12,7 +12,7 @@ use crate::sampled::collect::{self, Origin};
 use crate::sampled::follow::{Followed, Follower, Onlooker};
 use crate::sampled::process::{Process, Thread};
 use crate::sampled::windows::{History, Windows};
-use crate::sampled::{SampleOptions, attach, launch};
+use crate::sampled::{SampleOptions, attach, command};
 use crate::shown::busy::Busy;
 use crate::shown::{Feed, Listed, Pace, RestsOn, Window};
 use crate::target::Target;
@@ -32,7 +32,7 @@ pub fn live_launch(
     streams: Streams,
 ) -> Result<Option<Ended>, RecorderError> {
     let options = live.options;
-    Ok(launch::watched(target, options, String::new(), streams, live, &|| ())?.ended)
+    Ok(command::watched(target, options, String::new(), streams, live, &|| ())?.ended)
 }
 
 /// Looks at running processes until they have ended or the feed's reader has enough.
@@ -108,11 +108,11 @@ impl<'a> Live<'a> {
         let processes = &mut so_far.processes;
         if self.feed.is_cleared() {
             self.windows.clear();
-            processes.iter_mut().for_each(|process| process.tally = Default::default());
+            processes.iter_mut().for_each(|process| process.hits = Default::default());
         }
         self.windows.push(processes, length);
         let number = self.windows.shown(processes)?;
-        processes[number].tally = self.windows.of(number).tally();
+        processes[number].hits = self.windows.of(number).hits();
         let listed = self.windows.list(processes);
         let origin = Origin {
             options: self.options,
@@ -123,7 +123,7 @@ impl<'a> Live<'a> {
         };
         let profile = collect::profile_of(so_far, &origin, &self.resolver, number);
         let process = &mut so_far.processes[number];
-        process.tally = Default::default();
+        process.hits = Default::default();
         Some(self.about(process, profile, number, listed))
     }
 

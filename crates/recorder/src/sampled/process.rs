@@ -18,7 +18,7 @@ use crate::watched::WatchedProcess;
 use access::Access;
 use perf::{Mapping, Sample};
 use rustc_hash::FxHashMap;
-use sampling::{Hit, Matcher, Observed, Settings, Stream, Tally, Together};
+use sampling::{Hit, Hits, Matcher, Observed, Settings, Stream, Together};
 use std::fs;
 use std::time::{Duration, Instant};
 use types::ThreadId;
@@ -85,7 +85,7 @@ pub struct Process {
     pub regions: Regions,
     /// Where its threads were seen.
     pub ran: Running,
-    pub tally: Tally,
+    pub hits: Hits,
     pub pages: Pages,
     /// Samples, and those whose access was found, with their periods.
     pub samples: u64,
@@ -127,7 +127,7 @@ impl Process {
             modules: Vec::new(),
             regions: Regions::default(),
             ran: Running::default(),
-            tally: Tally::default(),
+            hits: Hits::default(),
             pages: Pages::default(),
             samples: 0,
             decoded: 0,
@@ -240,7 +240,7 @@ impl Process {
         let Some(&id) = self.running.get(&tid) else { return true };
         let later = |other: ThreadId| other.0 >= id.0;
         let sampled = self.threads[id.index()..].iter().any(|thread| thread.sampled > 0);
-        if sampled || self.tally.cells.keys().any(|cell| later(cell.from) || later(cell.to)) {
+        if sampled || self.hits.cells.keys().any(|cell| later(cell.from) || later(cell.to)) {
             return false;
         }
         let moved = |other: ThreadId| ThreadId(other.0 - u32::from(other.0 > id.0));
@@ -342,14 +342,14 @@ impl Process {
                 _ => Some(hit),
             };
             let known = ready.and_then(|hit| self.judged(hit));
-            known.into_iter().for_each(|hit| tally_up(&mut self.tally, &hit, slices));
+            known.into_iter().for_each(|hit| add_hit(&mut self.hits, &hit, slices));
         }
-        let tally = &mut self.tally;
+        let hits = &mut self.hits;
         match &self.matcher {
             Some(matcher) => {
-                self.together.settle(now_ns, matcher, |hit| tally_up(tally, &hit, slices));
+                self.together.settle(now_ns, matcher, |hit| add_hit(hits, &hit, slices));
             }
-            None => self.together.end(|hit| tally_up(tally, &hit, slices)),
+            None => self.together.end(|hit| add_hit(hits, &hit, slices)),
         }
         if self.handovers.is_full() {
             self.settle_arrays(slices);
@@ -396,12 +396,12 @@ impl Process {
 
     /// Adds hits that were seen inside the program.
     pub fn add_watched(&mut self, hits: &[Hit], slices: &Slices) {
-        hits.iter().for_each(|hit| tally_up(&mut self.tally, hit, slices));
+        hits.iter().for_each(|hit| add_hit(&mut self.hits, hit, slices));
     }
 
     /// Adds all hits that wait.
     pub fn settle(&mut self, slices: &Slices) {
-        self.together.end(|hit| tally_up(&mut self.tally, &hit, slices));
+        self.together.end(|hit| add_hit(&mut self.hits, &hit, slices));
         self.settle_arrays(slices);
     }
 
@@ -409,7 +409,7 @@ impl Process {
     fn settle_arrays(&mut self, slices: &Slices) {
         self.judge();
         for hit in self.handovers.settle(self.shared.transfer_ns) {
-            tally_up(&mut self.tally, &hit, slices);
+            add_hit(&mut self.hits, &hit, slices);
         }
     }
 
@@ -488,8 +488,8 @@ impl Process {
     }
 }
 
-fn tally_up(tally: &mut Tally, hit: &Hit, slices: &Slices) {
-    tally.add(slices.at(hit.time_ns).unwrap_or(0), hit);
+fn add_hit(hits: &mut Hits, hit: &Hit, slices: &Slices) {
+    hits.add(slices.at(hit.time_ns).unwrap_or(0), hit);
 }
 
 /// What a sample stands for: precise ones say where the line came from.

@@ -6,7 +6,7 @@ use crate::processes::program_name;
 use crate::sampled::process::Process;
 use crate::shown::which::Which;
 use crate::shown::{Listed, Step};
-use sampling::Tally;
+use sampling::Hits;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub struct History {
 /// What one interval has shown.
 struct Interval {
     length: Duration,
-    tally: Tally,
+    hits: Hits,
     samples: u64,
     decoded: u64,
 }
@@ -96,7 +96,7 @@ impl Windows {
                 pid: process.pid,
                 name: name.into(),
                 threads: process.tids().count() as u32,
-                hits: history.sum(|step| step.tally.hits()),
+                hits: history.sum(|step| step.hits.count()),
                 work: history.samples(),
                 alive: !process.is_gone(),
                 shown: false,
@@ -112,7 +112,7 @@ impl History {
         let since = |now: u64, known: u64| now.checked_sub(known).unwrap_or(now);
         self.steps.push_back(Interval {
             length,
-            tally: std::mem::take(&mut process.tally),
+            hits: std::mem::take(&mut process.hits),
             samples: since(process.samples, self.known.0),
             decoded: since(process.decoded, self.known.1),
         });
@@ -129,9 +129,9 @@ impl History {
         self.steps.iter().map(|step| step.length).sum()
     }
 
-    pub fn tally(&self) -> Tally {
-        let mut all = Tally::default();
-        self.steps.iter().for_each(|step| all.join(&step.tally));
+    pub fn hits(&self) -> Hits {
+        let mut all = Hits::default();
+        self.steps.iter().for_each(|step| all.join(&step.hits));
         all
     }
 

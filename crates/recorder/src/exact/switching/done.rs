@@ -1,6 +1,6 @@
 //! What a recorded program has done up to a moment.
 //!
-//! Neighbour: `watch` adds it up, `switching` compares moments.
+//! Neighbour: `monitor` adds it up, `switching` compares moments.
 
 use windows::Did;
 

@@ -52,7 +52,7 @@ pub struct Wasted {
 
 /// See the head of this file.
 #[derive(Debug)]
-pub struct Watch {
+pub struct Waste {
     processes: BTreeMap<u32, Process>,
     pause_ns: u64,
     max_pause_ns: u64,
@@ -62,7 +62,7 @@ fn part((wasted, all): (f64, f64)) -> f64 {
     if all > 0.0 { wasted / all } else { 0.0 }
 }
 
-impl Watch {
+impl Waste {
     /// After a waste, a process is left alone for `pause_ns`, which doubles up to `max_pause_ns`.
     pub fn new(pause_ns: u64, max_pause_ns: u64) -> Self {
         Self { processes: BTreeMap::new(), pause_ns, max_pause_ns }
@@ -127,49 +127,49 @@ mod tests {
     const LOOK: u64 = 50_000_000;
 
     /// Looks at one process for `looks`; `waited` and `idle` are parts of the time.
-    fn run(watch: &mut Watch, from: u64, looks: u64, bound: bool, waited: f64, idle: f64) -> usize {
+    fn run(waste: &mut Waste, from: u64, looks: u64, bound: bool, waited: f64, idle: f64) -> usize {
         let ns = |part: f64| (LOOK as f64 * part) as u64;
         let share = Share { ran_ns: ns(1.0 - waited), waited_ns: ns(waited), bound };
         let shares = BTreeMap::from([(7, share)]);
         (from..from + looks)
-            .map(|look| watch.look(&shares, ns(idle), LOOK, look * LOOK).len())
+            .map(|look| waste.look(&shares, ns(idle), LOOK, look * LOOK).len())
             .sum()
     }
 
     #[test]
     fn waiting_beside_idle_processors_is_waste() {
-        let mut watch = Watch::new(5, 20);
-        assert_eq!(run(&mut watch, 0, 40, false, 0.0, 0.0), 0);
-        assert_eq!(run(&mut watch, 40, 31, true, 0.5, 0.5), 1);
+        let mut waste = Waste::new(5, 20);
+        assert_eq!(run(&mut waste, 0, 40, false, 0.0, 0.0), 0);
+        assert_eq!(run(&mut waste, 40, 31, true, 0.5, 0.5), 1);
     }
 
     #[test]
     fn the_load_of_others_is_no_waste_and_neither_is_idleness_alone() {
         for (waited, idle) in [(0.5, 0.0), (0.0, 0.9), (0.05, 0.5)] {
-            let mut watch = Watch::new(5, 20);
-            run(&mut watch, 0, 40, false, 0.0, 0.0);
-            assert_eq!(run(&mut watch, 40, 200, true, waited, idle), 0, "{waited} {idle}");
+            let mut waste = Waste::new(5, 20);
+            run(&mut waste, 0, 40, false, 0.0, 0.0);
+            assert_eq!(run(&mut waste, 40, 200, true, waited, idle), 0, "{waited} {idle}");
         }
     }
 
     #[test]
     fn what_was_so_before_is_not_the_placements_fault() {
-        let mut watch = Watch::new(5, 20);
-        run(&mut watch, 0, 40, false, 0.4, 0.4);
-        assert_eq!(run(&mut watch, 40, 200, true, 0.45, 0.5), 0);
+        let mut waste = Waste::new(5, 20);
+        run(&mut waste, 0, 40, false, 0.4, 0.4);
+        assert_eq!(run(&mut waste, 40, 200, true, 0.45, 0.5), 0);
     }
 
     #[test]
     fn pauses_double_and_processes_that_are_gone_are_forgotten() {
-        let mut watch = Watch::new(5, 20);
+        let mut waste = Waste::new(5, 20);
         let mut pauses = Vec::new();
         let bad = Share { ran_ns: LOOK, waited_ns: LOOK, bound: true };
         for look in 0..200 {
-            let wasted = watch.look(&BTreeMap::from([(7, bad)]), LOOK, LOOK, look * LOOK);
+            let wasted = waste.look(&BTreeMap::from([(7, bad)]), LOOK, LOOK, look * LOOK);
             pauses.extend(wasted.iter().map(|wasted| wasted.pause_ns));
         }
         assert_eq!(pauses[..4], [5, 10, 20, 20]);
-        watch.look(&BTreeMap::new(), 0, LOOK, 0);
-        assert!(watch.processes.is_empty());
+        waste.look(&BTreeMap::new(), 0, LOOK, 0);
+        assert!(waste.processes.is_empty());
     }
 }

@@ -153,7 +153,7 @@ pub struct EventSum {
 
 /// All hits of a recording.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Tally {
+pub struct Hits {
     /// Hits by cell of the matrices.
     pub cells: BTreeMap<Cell, Sum>,
     /// Hits by line and code sites.
@@ -166,7 +166,7 @@ pub struct Tally {
     pub kept: Kept,
 }
 
-impl Tally {
+impl Hits {
     /// Adds a hit in time slice `slice`.
     pub fn add(&mut self, slice: u32, hit: &Hit) {
         let Hit { kind, sharing, from, to, weight, evidence, .. } = *hit;
@@ -198,7 +198,7 @@ impl Tally {
         }
     }
 
-    /// Adds another tally.
+    /// Adds others.
     pub fn join(&mut self, more: &Self) {
         for (cell, sum) in &more.cells {
             self.cells.entry(*cell).or_default().join(sum);
@@ -215,12 +215,12 @@ impl Tally {
     }
 
     /// Hits of all kinds.
-    pub fn hits(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.cells.values().map(|sum| sum.hits).sum()
     }
 
     /// Hits with this evidence.
-    pub fn hits_by(&self, evidence: Evidence) -> u64 {
+    pub fn count_by(&self, evidence: Evidence) -> u64 {
         let cells = self.cells.iter().filter(|(cell, _)| cell.evidence == evidence);
         cells.map(|(_, sum)| sum.hits).sum()
     }
@@ -258,28 +258,28 @@ mod tests {
 
     #[test]
     fn hits_add_up_by_pair_and_by_line() {
-        let mut tally = Tally::default();
+        let mut hits = Hits::default();
         for (slice, hit) in
             [(0, hit(0, 1, 64, 2.0)), (1, hit(0, 1, 64, 3.0)), (3, hit(0, 1, 128, 0.0))]
         {
-            tally.add(slice, &hit);
+            hits.add(slice, &hit);
         }
-        assert_eq!((tally.cells.len(), tally.events.len(), tally.hits()), (3, 2, 3));
-        let first = tally.events.values().next().unwrap();
+        assert_eq!((hits.cells.len(), hits.events.len(), hits.count()), (3, 2, 3));
+        let first = hits.events.values().next().unwrap();
         assert_eq!((first.sum.hits, first.sum.weight, first.sum.squares), (2, 5.0, 13.0));
-        assert_eq!((first.from_bytes, first.to_bytes, tally.largest), (1, 2, 3.0));
-        tally.join_slices();
-        let slices: Vec<_> = tally.cells.iter().map(|(c, s)| (c.slice, s.hits, s.once)).collect();
+        assert_eq!((first.from_bytes, first.to_bytes, hits.largest), (1, 2, 3.0));
+        hits.join_slices();
+        let slices: Vec<_> = hits.cells.iter().map(|(c, s)| (c.slice, s.hits, s.once)).collect();
         assert_eq!(slices, [(0, 2, 0), (1, 1, 1)]);
     }
 
     #[test]
     fn hits_of_different_evidence_stay_apart() {
-        let mut tally = Tally::default();
+        let mut hits = Hits::default();
         let seen = hit(0, 1, 64, 2.0);
         let inferred = Hit { evidence: Evidence::Inferred, sharing: Sharing::Any, ..seen };
-        [seen, inferred, inferred].iter().for_each(|hit| tally.add(0, hit));
-        assert_eq!((tally.cells.len(), tally.events.len(), tally.hits()), (2, 2, 3));
-        assert_eq!((tally.hits_by(Evidence::Inferred), tally.hits_by(Evidence::Exact)), (2, 0));
+        [seen, inferred, inferred].iter().for_each(|hit| hits.add(0, hit));
+        assert_eq!((hits.cells.len(), hits.events.len(), hits.count()), (2, 2, 3));
+        assert_eq!((hits.count_by(Evidence::Inferred), hits.count_by(Evidence::Exact)), (2, 0));
     }
 }

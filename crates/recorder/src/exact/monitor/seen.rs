@@ -1,6 +1,6 @@
-//! What was seen of a recording and its processes while it was watched.
+//! What was seen of a recording and its processes while it was monitored.
 //!
-//! Neighbours: [`watch`](super) sees it, `collect` and `together` make tables of it.
+//! Neighbours: [`monitor`](super) sees it, `collect` and `together` make tables of it.
 
 use crate::flows::Flow;
 use crate::page_history::History;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 /// What was seen of a recording.
 #[derive(Debug, Default)]
-pub struct Watched {
+pub struct Monitored {
     /// `None` when the program never began.
     pub timeline: Option<Timeline>,
     /// By the number of the segment; processes that came and went unseen may be missing at the end.
@@ -38,7 +38,7 @@ pub struct Seen {
     pub native: BTreeMap<u32, Executed>,
 }
 
-impl Watched {
+impl Monitored {
     /// Adds to what the threads of a segment's process counted what they are estimated to have
     /// executed natively.
     pub fn add_native(&self, segment: u32, threads: &mut [ThreadRow]) {

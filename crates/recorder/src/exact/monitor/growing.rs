@@ -2,7 +2,7 @@
 //! the most events.
 //!
 //! They are chosen after the start of the run and after windows, ever less often, and read when a
-//! slice ends. What the kernel does not let us read tells nothing. Neighbours: `watch` says when,
+//! slice ends. What the kernel does not let us read tells nothing. Neighbours: `monitor` says when,
 //! [`native`](super::native) and `switching` compare light time with native time.
 
 use crate::counts;

@@ -1,5 +1,5 @@
-//! Watches a recording while it runs: advances the time slices, notes what each thread has executed
-//! in them, where they run, and what kinds of memory the processes have.
+//! Monitors a recording while it runs: advances the time slices, notes what each thread has
+//! executed in them, where they run, and what kinds of memory the processes have.
 //!
 //! One thread of ours, asleep most of the time. What it costs is bounded by measuring it: where
 //! noting the threads takes more than a hundredth of a processor, slices are joined and so become
@@ -34,7 +34,7 @@ use costs::{Costs, SHARE};
 use growing::Growing;
 use look::{Look, Mark, mark};
 use native::NativeTime;
-pub use seen::{Seen, Watched};
+pub use seen::{Monitored, Seen};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::thread;
@@ -58,14 +58,14 @@ const MAX_SLICES: usize = 1 << 18;
 /// How the memory of a recording looks in `/proc/PID/maps`.
 const OUR_MEMORY: &str = "/memfd:threadtalk-session";
 
-/// Watches until `ended` is set and the watching thread is unparked.
-pub fn watch(
+/// Monitors until `ended` is set and the calling thread is unparked.
+pub fn monitor(
     session: &Session,
     options: SessionOptions,
     ended: &AtomicBool,
-) -> Result<Watched, RecorderError> {
+) -> Result<Monitored, RecorderError> {
     block_signals();
-    let Some(origin_ns) = wait_for_start(session, ended)? else { return Ok(Watched::default()) };
+    let Some(origin_ns) = wait_for_start(session, ended)? else { return Ok(Monitored::default()) };
     let switching = match options.windows {
         Some(dial) => {
             super::prompt::be_prompt();
@@ -77,7 +77,7 @@ pub fn watch(
         None => None,
     };
     let slice = if switching.is_some() { Duration::ZERO } else { options.slice };
-    let mut watch = Watch {
+    let mut monitor = Monitor {
         session,
         first: session.header_of(0)?,
         timeline: Timeline::new(origin_ns, slice),
@@ -90,10 +90,10 @@ pub fn watch(
         switching,
     };
     while !ended.load(Acquire) {
-        watch.tick()?;
-        thread::park_timeout(watch.rest());
+        monitor.tick()?;
+        thread::park_timeout(monitor.rest());
     }
-    Ok(watch.finish())
+    Ok(monitor.finish())
 }
 
 /// When the agent took the program over; `None` when the program ended before that.
@@ -114,7 +114,7 @@ fn wait_for_start(session: &Session, ended: &AtomicBool) -> Result<Option<i64>, 
     Ok(None)
 }
 
-struct Watch<'a> {
+struct Monitor<'a> {
     session: &'a Session,
     /// Of the first process, which knows how many there are.
     first: Mapping<'a, Header>,
@@ -130,7 +130,7 @@ struct Watch<'a> {
     switching: Option<Switching<'a>>,
 }
 
-impl Watch<'_> {
+impl Monitor<'_> {
     fn now_ns(&self) -> u64 {
         self.timeline.since_start(monotonic_ns())
     }
@@ -213,7 +213,7 @@ impl Watch<'_> {
         self.done
     }
 
-    /// Starts to watch processes that have appeared.
+    /// Starts to monitor processes that have appeared.
     fn open_new(&mut self) {
         let count = self.first.records()[0].segments.load(Relaxed).clamp(1, MAX_SEGMENTS);
         while self.processes.len() < count as usize {
@@ -261,7 +261,7 @@ impl Watch<'_> {
         until_slice.min(until_looks).min(LONGEST_LOOK)
     }
 
-    fn finish(mut self) -> Watched {
+    fn finish(mut self) -> Monitored {
         let now_ns = self.now_ns();
         let code = self.switching.as_ref().map(Switching::code);
         let done = code.map_or(self.done, |code| self.note_done(code, None));
@@ -269,7 +269,7 @@ impl Watch<'_> {
         let processes = self.processes.into_iter().map(Process::into_seen).collect();
         let flows = self.flows.finish();
         let histories = self.histories.map(Histories::finish).unwrap_or_default();
-        Watched { timeline: Some(self.timeline), processes, flows, histories, switched }
+        Monitored { timeline: Some(self.timeline), processes, flows, histories, switched }
     }
 }
 
@@ -538,5 +538,5 @@ impl<'a> Process<'a> {
 }
 
 #[cfg(test)]
-#[path = "watch_tests.rs"]
+#[path = "monitor_tests.rs"]
 mod tests;

@@ -5,18 +5,18 @@ use crate::session::SessionOptions;
 use std::sync::atomic::Ordering::Release;
 use wire::session::life;
 
-/// Watches a session that `program` writes into; returns what was seen.
-fn watched(slice: Duration, program: impl FnOnce(&Session)) -> Watched {
+/// Monitors a session that `program` writes into; returns what was seen.
+fn monitored(slice: Duration, program: impl FnOnce(&Session)) -> Monitored {
     let session = Session::create(SessionOptions::default()).unwrap();
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let watching = scope.spawn(|| {
-            watch(&session, SessionOptions { slice, ..SessionOptions::default() }, &over)
+        let monitoring = scope.spawn(|| {
+            monitor(&session, SessionOptions { slice, ..SessionOptions::default() }, &over)
         });
         program(&session);
         over.store(true, Release);
-        watching.thread().unpark();
-        watching.join().unwrap().unwrap()
+        monitoring.thread().unpark();
+        monitoring.join().unwrap().unwrap()
     })
 }
 
@@ -29,7 +29,7 @@ fn begin(session: &Session, segment: u32) {
     header.state.store(state::RUNNING, Release);
 }
 
-/// Waits until the watcher has noted what is there now.
+/// Waits until the monitor has noted what is there now.
 fn wait_until_noted(session: &Session) {
     let header = session.header().unwrap();
     let slice = || header.records()[0].slice.load(Relaxed);
@@ -55,13 +55,13 @@ fn a_mark_changes_with_any_counter() {
 
 #[test]
 fn nothing_is_seen_of_a_program_that_never_begins() {
-    let seen = watched(Duration::from_millis(1), |_| ());
+    let seen = monitored(Duration::from_millis(1), |_| ());
     assert!(seen.timeline.is_none() && seen.processes.is_empty());
 }
 
 #[test]
 fn what_threads_execute_is_noted_slice_by_slice() {
-    let seen = watched(Duration::from_millis(2), |session| {
+    let seen = monitored(Duration::from_millis(2), |session| {
         let areas = session.areas_of(0).unwrap();
         let pages = areas.records()[..2].iter().map(|area| &area.page).collect::<Vec<_>>();
         pages[0].life.store(life::ALIVE, Relaxed);
@@ -94,7 +94,7 @@ fn what_threads_execute_is_noted_slice_by_slice() {
 
 #[test]
 fn a_thread_that_waits_in_a_system_call_is_left_alone() {
-    let seen = watched(Duration::from_millis(2), |session| {
+    let seen = monitored(Duration::from_millis(2), |session| {
         let (areas, calls) = (session.areas_of(0).unwrap(), session.calls_of(0).unwrap());
         let page = &areas.records()[0].page;
         let set = |number: u32, instructions: u64| {
@@ -118,7 +118,7 @@ fn a_thread_that_waits_in_a_system_call_is_left_alone() {
 
 #[test]
 fn what_a_thread_has_executed_that_ends_is_in_its_page() {
-    let seen = watched(Duration::from_millis(2), |session| {
+    let seen = monitored(Duration::from_millis(2), |session| {
         let (areas, meanings) = (session.areas_of(0).unwrap(), session.meanings_of(0).unwrap());
         let area = &areas.records()[0];
         meanings.records()[0].store(Meaning::new(10, 0, 0).unwrap().bits(), Relaxed);
@@ -139,7 +139,7 @@ fn what_a_thread_has_executed_that_ends_is_in_its_page() {
 
 #[test]
 fn all_processes_have_the_same_slices() {
-    let seen = watched(Duration::from_millis(1), |session| {
+    let seen = monitored(Duration::from_millis(1), |session| {
         begin(session, 0);
         wait_until_noted(session);
         begin(session, 1);
@@ -153,7 +153,7 @@ fn all_processes_have_the_same_slices() {
 
 #[test]
 fn a_new_program_in_a_process_starts_anew() {
-    let seen = watched(Duration::from_millis(1), |session| {
+    let seen = monitored(Duration::from_millis(1), |session| {
         let areas = session.areas_of(0).unwrap();
         let pages = areas.records()[..2].iter().map(|area| &area.page).collect::<Vec<_>>();
         pages[0].stores.store(1000, Relaxed);

@@ -1,6 +1,6 @@
 //! What is remembered of a thread from one look to the next.
 //!
-//! Neighbour: `watch` looks at threads.
+//! Neighbour: `monitor` looks at threads.
 
 use crate::timeline::Executed;
 

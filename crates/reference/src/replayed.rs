@@ -56,7 +56,7 @@ pub struct EventSum {
 
 /// All that was counted.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Tally {
+pub struct Replayed {
     /// Directed events and undirected pairs.
     pub cells: BTreeMap<Cell, u64>,
     /// Directed events by line and site.
@@ -65,7 +65,7 @@ pub struct Tally {
     pub accesses: u64,
 }
 
-impl Tally {
+impl Replayed {
     /// Counts directed communication whose access begins `first` bytes into the block at `block`.
     pub(crate) fn directed(&mut self, slice: u32, block: u64, first: u64, c: &Communication) {
         let cell = Cell { slice, kind: c.kind, sharing: c.sharing, from: c.from, to: c.to };

@@ -2,7 +2,7 @@
 //!
 //! Nothing is kept of the time before the last reading: there is one time slice, in which the cells
 //! of the matrix only grow, and differences are what is new. Neighbours: `switching` opens and
-//! closes the windows, `watch` looks at threads in the same way for profiles, `record` prepares
+//! closes the windows, `monitor` looks at threads in the same way for profiles, `record` prepares
 //! what both need.
 
 use super::Process;

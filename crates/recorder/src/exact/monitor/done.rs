@@ -1,6 +1,7 @@
 //! What a process has done in a slice that is over.
 //!
-//! Neighbours: `watch` has noted what its threads did, `switching` gets the sums of all processes.
+//! Neighbours: `monitor` has noted what its threads did, `switching` gets the sums of all
+//! processes.
 
 use super::Process;
 use crate::clock::clock;
