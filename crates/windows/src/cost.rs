@@ -98,11 +98,17 @@ impl Rates {
 
 /// Those of the program alone, by the time without checks since a moment.
 pub(crate) fn rates_alone(sums: &Sums, before: &Sums) -> Option<Rates> {
-    let light = sums.light.without(&before.light);
+    let lately = sums.since(before);
+    let light = settled(&lately);
     let native = sums.compared.native_cpu.saturating_sub(before.compared.native_cpu);
-    let slower = without_checks(&light, native, &sums.compared);
-    let rates = Rates::of(&light)?;
+    let slower = without_checks(light, native, &sums.compared);
+    let rates = Rates::of(light)?;
     Some(Rates { cpu: rates.cpu / slower, wall: rates.wall / slower })
+}
+
+/// The light time that tells what a unit of work takes.
+fn settled(sums: &Sums) -> &Spent {
+    if is_measured(&sums.settled) { &sums.settled } else { &sums.light }
 }
 
 /// How many times as long code without checks takes, and which part of its time is for translating;
@@ -130,12 +136,17 @@ pub struct Sums {
     pub off: Spent,
     /// That part of `off` in which code ran without checks.
     pub light: Spent,
+    /// That part of `light` which began some time after code with checks, and in which no thread
+    /// was made to wait for others.
+    pub settled: Spent,
     /// In windows.
     pub on: Spent,
     /// While everything was recorded, but for the start of the run.
     pub again: Spent,
     /// What the program does in light code, and natively.
     pub compared: Compared,
+    /// Processor time of the recorder meanwhile, ns.
+    pub recorder: u64,
 }
 
 impl Sums {
@@ -145,9 +156,11 @@ impl Sums {
             whole: self.whole.without(&before.whole),
             off: self.off.without(&before.off),
             light: self.light.without(&before.light),
+            settled: self.settled.without(&before.settled),
             on: self.on.without(&before.on),
             again: self.again.without(&before.again),
             compared: self.compared.without(&before.compared),
+            recorder: self.recorder.saturating_sub(before.recorder),
         }
     }
 }
@@ -252,7 +265,7 @@ fn cpu(sums: &Sums, assumed: Assumed) -> Cost {
     let again = &sums.again;
     let alone =
         off.cpu as f64 / slow_off + exact.cpu as f64 / slow_on + again.cpu as f64 / slow_again;
-    let all = off.cpu + exact.cpu + again.cpu;
+    let all = off.cpu + exact.cpu + again.cpu + sums.recorder;
     Cost { off: slow_off, on: slow_on, alone, lost: all as f64 - alone }
 }
 
@@ -271,6 +284,7 @@ fn slow_again(sums: &Sums, slow_off: f64, slow_on: f64) -> f64 {
 fn between_windows(sums: &Sums, assumed: Assumed) -> f64 {
     let Sums { off, light, .. } = sums;
     if is_measured(light) {
+        let light = settled(sums);
         let slower = without_checks(light, sums.compared.native_cpu, &sums.compared);
         return slower * (per_work(off.cpu, off) / per_work(light.cpu, light)).max(1.0);
     }
@@ -514,6 +528,25 @@ mod tests {
         let sums = Sums { off, light, on, ..Sums::default() };
         let tracking = Costs::of(&sums, 0, ASSUMED).tracking.unwrap();
         assert!(tracking > 0.04, "{tracking}");
+    }
+
+    #[test]
+    fn settled_light_time_tells_what_the_program_takes_alone() {
+        let (light, off) = (spent(SECOND, 2.0 * TRANSLATION), spent(10 * SECOND, 2.0));
+        let of = |settled| Costs::of(&Sums { off, light, settled, ..Sums::default() }, 0, ASSUMED);
+        assert!(near(of(Spent::default()).cpu.off, TRANSLATION));
+        let settled = spent(SECOND / 2, TRANSLATION);
+        assert!(near(of(settled).cpu.off, 2.0), "{:?}", of(settled));
+        let too_little = spent(SECOND / 1000, TRANSLATION);
+        assert_eq!(of(too_little), of(Spent::default()));
+    }
+
+    #[test]
+    fn the_recorders_own_time_is_lost() {
+        let off = spent(SECOND, 1.5);
+        let of = |recorder| Costs::of(&Sums { off, recorder, ..Sums::default() }, 0, ASSUMED).cpu;
+        let (with, without) = (of(SECOND / 10), of(0));
+        assert!(near(with.lost - without.lost, 0.1e9) && near(with.alone, without.alone));
     }
 
     #[test]

@@ -35,9 +35,9 @@
 
 use crate::budget::{Budget, Given};
 use crate::constants::{
-    AGAIN_STEP, FIRST_LOOK, FOR_HOOKS, FOR_LIGHT, FOR_LONG_GAPS, FOR_TRACKING, FOR_WHOLE,
-    LONGEST_START, LOOK, LOOK_REST, MAX_TRANSLATING, MAX_WITHOUT_LIGHT, MIN_DUTY, MIN_MEASURED,
-    OVERDRAFT, SHORT_RUN, USUAL_COST, WANTED_WINDOWS, WHOLE_STEP,
+    AGAIN_STEP, FIRST_LOOK, FOR_HOOKS, FOR_LIGHT, FOR_LONG_GAPS, FOR_LOOK, FOR_TRACKING, FOR_WHOLE,
+    LONGEST_LOOK, LONGEST_START, LOOK, LOOK_REST, MAX_TRANSLATING, MAX_WITHOUT_LIGHT, MIN_DUTY,
+    MIN_MEASURED, OVERDRAFT, SHORT_RUN, USUAL_COST, WANTED_WINDOWS, WHOLE_STEP,
 };
 use crate::cost::{Cost, light_slower, tracking_since};
 use crate::solo::SoloDue;
@@ -399,9 +399,20 @@ impl Scheduler {
         if !self.looks(seen) {
             return self.begin_period(seen);
         }
+        let until = seen.now + self.look_length(seen);
         (self.state, self.planned) = (State::Looking, None);
-        let until = seen.now + LOOK;
         Step { light: until, period: true, ..wait(Phase::Off, until) }
+    }
+
+    /// How long light time is.
+    fn look_length(&self, seen: &Observation) -> u64 {
+        let is_whole = matches!(self.state, State::Start | State::Whole | State::Again);
+        if is_whole || matches!(self.limit, Limit::Duty(_)) {
+            return LOOK;
+        }
+        let Sums { whole, off, on, again, .. } = &seen.spent;
+        let so_far: u64 = [whole, off, on, again].iter().map(|spent| spent.wall).sum();
+        ((so_far as f64 * FOR_LOOK) as u64).clamp(LOOK, LONGEST_LOOK)
     }
 
     /// Whether light time is to begin.

@@ -19,7 +19,7 @@
 
 use crate::constants::{
     AGAIN_STEP, CHANGED, DEAREST_TRIED, FIRST_LOOK, FIRST_TRIAL, LATELY, LEAST_FOR_WHOLE,
-    LONGEST_UNSEEN, LOOK_REST, TOO_DEAR, TRIAL_BACKOFF, TRIAL_REST,
+    LONGEST_UNSEEN, LOOK, LOOK_REST, TOO_DEAR, TRIAL_BACKOFF, TRIAL_REST,
 };
 use crate::cost::{Rates, Spent, Sums, rates_alone};
 
@@ -33,7 +33,9 @@ pub(crate) struct Whole {
     trial: Option<u64>,
     /// How long it rests after the next failure.
     rest: u64,
-    /// Sums when the light time began that is not judged yet, and when whole was judged last.
+    /// When light time began, sums when that began which is not judged yet, and when whole was
+    /// judged last.
+    began: u64,
     looked: Option<Sums>,
     judged: Sums,
     /// What the first step of the run took, in which the program is mapped and code is new.
@@ -68,6 +70,7 @@ impl Whole {
             look: 0,
             trial: None,
             rest: TRIAL_REST,
+            began: 0,
             looked: None,
             judged: Sums::default(),
             first_step: Spent::default(),
@@ -94,6 +97,7 @@ impl Whole {
         if self.budget.is_none() || now < self.look {
             return false;
         }
+        self.began = now;
         self.looked.get_or_insert(*spent);
         true
     }
@@ -102,7 +106,7 @@ impl Whole {
     pub fn begins(&mut self, now: u64, spent: &Sums) -> bool {
         let (Some(budget), Some(looked)) = (self.budget, &self.looked) else { return false };
         let Some(alone) = rates_alone(spent, looked) else {
-            self.look = now + LOOK_REST;
+            self.look = now + ((now - self.began) * LOOK_REST / LOOK).max(LOOK_REST);
             return false;
         };
         let least = self.least(spent, &alone);

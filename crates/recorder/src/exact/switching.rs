@@ -4,7 +4,7 @@
 //! A phase begins with a time slice of its own, so that all that is counted is known by phase; a
 //! counting part has two, by which the length of the next window is judged. The time before a
 //! window begins with code without checks. Then tracked blocks are observed; in the second half of
-//! that, late events are counted. Neighbours: `watch` asks at each turn and looks at threads,
+//! that, late events are counted. Neighbours: `monitor` asks at each turn and looks at threads,
 //! [`windowed`](crate::windowed) makes estimates of the counts.
 
 mod asking;
@@ -16,10 +16,10 @@ mod stretches;
 mod words;
 
 use self::asking::Asking;
-use self::light::Lit;
+use self::light::{Lit, SETTLING_NS, Settling};
 use self::solo::{Solo, Solos};
 use self::stretches::{ANEW, MIN_STRETCH_NS, Rate, Stretch, Tracking, tracked_parts};
-use crate::clock::children_time;
+use crate::clock::{children_time, cpu_time};
 use crate::memory::{Mapping, SharedMemory};
 use std::io;
 use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
@@ -135,6 +135,7 @@ pub struct Switching<'a> {
     spent: Sums,
     /// In light code, while no thread may leave it.
     lit: Lit,
+    settling: Settling,
     solos: Solos,
     /// Events and work in the halves of the present counting part; transfers, and accesses whose
     /// last writer is not known, in both.
@@ -147,8 +148,9 @@ pub struct Switching<'a> {
     late_work: u64,
     /// By kind of time.
     rates: [Rate; 4],
-    /// Processor time of children of ours that had ended before.
+    /// Processor time of children of ours that had ended before, and of this thread.
     children_before: Duration,
+    own_before: Duration,
     pub switched: Switched,
 }
 
@@ -187,6 +189,7 @@ impl<'a> Switching<'a> {
             last: (0, Done::default()),
             spent: Sums::default(),
             lit: Lit::default(),
+            settling: Settling::default(),
             solos: Solos::new(SEED),
             halves: Vec::new(),
             both: [0; 2],
@@ -194,6 +197,7 @@ impl<'a> Switching<'a> {
             late_work: 0,
             rates: [Rate::default(); 4],
             children_before: children_time(),
+            own_before: cpu_time(),
             switched: Switched { parts: vec![part], ..Switched::default() },
         })
     }
@@ -287,6 +291,7 @@ impl<'a> Switching<'a> {
     /// returns, and the caller begins the next one before it calls [`show`](Self::show).
     pub fn turn(&mut self, now_ns: u64, done: Done) {
         self.settle(now_ns, done);
+        self.spent.recorder = cpu_time().saturating_sub(self.own_before).as_nanos() as u64;
         let mut part = self.part();
         while let Some(next) = self.further.pop() {
             if now_ns < next.until_ns {
@@ -410,7 +415,12 @@ impl<'a> Switching<'a> {
         parts.extend(match self.fixed_ns {
             Some(each) => solo::repeated(now_ns + each / 16, lit, 1, [each / 16; 2], Code::Light),
             None if alone_natively => vec![Stretch::new(lit, Code::Light)],
-            None => self.solos.within([now_ns, lit], Code::Light, off, budget),
+            None => {
+                let settled = (now_ns + SETTLING_NS).min(lit);
+                let rest = (settled < lit).then(|| Stretch::new(lit, Code::Light));
+                let first = self.solos.within([now_ns, settled], Code::Light, off, budget);
+                rest.into_iter().chain(first).collect()
+            }
         });
     }
 
@@ -442,6 +452,9 @@ impl<'a> Switching<'a> {
         // Of native time it is estimated, at the rate of light time, what was executed.
         if part.phase == Phase::Off && self.code != Code::Checked {
             self.spent.light += slice;
+        }
+        if self.settling.add(self.code, [since, now_ns]) && self.solos.now == Solo::No {
+            self.spent.settled += slice;
         }
         let kind = match part.phase {
             Phase::WarmUp => Some(0),
