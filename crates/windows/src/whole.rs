@@ -18,8 +18,8 @@
 //! Neighbour: `dial.rs` asks at the beginning of each period, and at each step of such a time.
 
 use crate::constants::{
-    AGAIN_STEP, CHANGED, DEAREST_TRIED, FIRST_LOOK, FIRST_TRIAL, LATELY, LEAST_FOR_WHOLE,
-    LONGEST_UNSEEN, LOOK, LOOK_REST, TOO_DEAR, TRIAL_BACKOFF, TRIAL_REST,
+    AGAIN_STEP, CHANGED, DEAREST_TRIED, FIRST_DOUBT, FIRST_LOOK, FIRST_TRIAL, LATELY,
+    LEAST_FOR_WHOLE, LONGEST_UNSEEN, LOOK, LOOK_REST, TOO_DEAR, TRIAL_BACKOFF, TRIAL_REST,
 };
 use crate::cost::{Rates, Spent, Sums, rates_alone};
 
@@ -112,7 +112,11 @@ impl Whole {
         let least = self.least(spent, &alone);
         (self.looked, self.judged) = (None, *spent);
         let is_time = self.trial.is_some_and(|trial| now >= trial);
-        let most = if self.now.over { budget } else { TOO_DEAR * budget };
+        let most = match self.now.over {
+            true if spent.on.work == 0 => FIRST_DOUBT * budget,
+            true => budget,
+            false => TOO_DEAR * budget,
+        };
         if least <= most || is_time && least < DEAREST_TRIED * budget {
             self.now = Held { began: now, last: *spent, alone, ..Held::default() };
             return true;

@@ -62,8 +62,8 @@ fn the_first_step_of_a_run_does_not_tell_what_whole_costs() {
         }
         program.period(&mut whole)
     };
-    assert!(start(20.0, 1.8), "a start that is mostly new code");
-    assert!(!start(20.0, 2.5) && !start(1.8, 2.5));
+    assert!(start(20.0, 2.5), "a start that is mostly new code");
+    assert!(!start(20.0, 3.5) && !start(2.5, 3.5));
 }
 
 fn within(budget: f64) -> Whole {
