@@ -163,10 +163,12 @@ pub const CHANGED: f64 = 1.3;
 /// tenth, so a program may cost that much more for a moment.
 pub const TOO_DEAR: f64 = 1.1;
 
-/// Before the first window, what whole costs is known to this factor, as light time and the start
-/// of a run do different work: 1.6 to 3.0 for xz, of which all takes 1.5 times as long. A step of
-/// it then tells.
+/// Before the first window, and in the first steps of recording whole, what that costs is known to
+/// this factor, as light time and what is recorded do different work: 1.6 to 3.0 for xz, of which
+/// all takes 1.5 times as long.
 pub const FIRST_DOUBT: f64 = 1.5;
+/// See [`FIRST_DOUBT`].
+pub const SURE_STEPS: u32 = 5;
 
 /// When recording whole is tried first, although windows have cost more than the budget gives: two
 /// steps of it are then at most 7 % of the run so far.

@@ -19,7 +19,8 @@
 
 use crate::constants::{
     AGAIN_STEP, CHANGED, DEAREST_TRIED, FIRST_DOUBT, FIRST_LOOK, FIRST_TRIAL, LATELY,
-    LEAST_FOR_WHOLE, LONGEST_UNSEEN, LOOK, LOOK_REST, TOO_DEAR, TRIAL_BACKOFF, TRIAL_REST,
+    LEAST_FOR_WHOLE, LONGEST_UNSEEN, LOOK, LOOK_REST, SURE_STEPS, TOO_DEAR, TRIAL_BACKOFF,
+    TRIAL_REST,
 };
 use crate::cost::{Rates, Spent, Sums, rates_alone};
 
@@ -55,8 +56,9 @@ struct Held {
     /// Sums at the last step, and how many there were.
     last: Sums,
     steps: u32,
-    /// What the program takes alone.
+    /// What the program takes alone, and whether it may have changed.
     alone: Rates,
+    doubtful: bool,
     /// What was spent lately, and when it was judged first.
     lately: Spent,
     first: Option<Spent>,
@@ -109,6 +111,10 @@ impl Whole {
             self.look = now + ((now - self.began) * LOOK_REST / LOOK).max(LOOK_REST);
             return false;
         };
+        let alone = match self.now.over || self.now.doubtful {
+            true => alone,
+            false => alone.mean(&self.now.alone),
+        };
         let least = self.least(spent, &alone);
         (self.looked, self.judged) = (None, *spent);
         let is_time = self.trial.is_some_and(|trial| now >= trial);
@@ -156,6 +162,8 @@ impl Whole {
         let Some(rates) = Rates::of(&lately) else { return true };
         let first = *self.now.first.get_or_insert(lately);
         let most = TOO_DEAR * budget;
+        // One step may be unlike others.
+        let most = if self.now.steps < SURE_STEPS { FIRST_DOUBT * most } else { most };
         if rates.over(&alone).is_some_and(|times| times > most) {
             self.now.over = true;
             self.give_up(now);
@@ -163,6 +171,7 @@ impl Whole {
         }
         let doubtful = rates.cpu < alone.cpu || has_changed(&first, &lately);
         if doubtful || now - self.now.began >= self.most {
+            self.now.doubtful = doubtful;
             self.look = now;
             self.most = if doubtful { FIRST_LOOK } else { (2 * self.most).min(LONGEST_UNSEEN) };
             return false;
@@ -186,6 +195,12 @@ fn has_changed(first: &Spent, lately: &Spent) -> bool {
 }
 
 impl Rates {
+    /// The mean of both: one moment of light time may be unlike others.
+    fn mean(&self, other: &Rates) -> Rates {
+        let [cpu, wall] = [self.cpu + other.cpu, self.wall + other.wall].map(|sum| sum / 2.0);
+        Rates { cpu, wall }
+    }
+
     /// How many times more than alone; the more of processor and wall-clock time.
     fn over(&self, alone: &Rates) -> Option<f64> {
         let times = (self.cpu / alone.cpu).max(self.wall / alone.wall);

@@ -81,6 +81,19 @@ fn a_cheap_program_is_recorded_whole_as_soon_as_it_is_known_to_be() {
 }
 
 #[test]
+fn a_step_or_a_moment_of_light_time_that_is_unlike_others_does_not_end_it() {
+    let (mut program, mut whole) = (Program::new(), within(2.0));
+    program.step(SECOND / 2, 1.8, |sums| &mut sums.whole);
+    assert!(program.period(&mut whole));
+    assert!([1.8, 3.0, 1.5].iter().all(|times| program.again(&mut whole, *times)));
+    // The light time behind the next step finds the program faster for once.
+    program.native = 0.75;
+    assert!(program.again(&mut whole, 1.8 / program.native));
+    program.native = 1.0;
+    assert!((0..20).all(|_| program.again(&mut whole, 1.8)));
+}
+
+#[test]
 fn windows_that_cost_more_are_no_reason_not_to_try() {
     let (mut program, mut whole) = (Program::new(), within(2.0));
     program.window(SECOND / 10, 5.0);
