@@ -170,12 +170,12 @@ pub const FIRST_DOUBT: f64 = 1.5;
 /// See [`FIRST_DOUBT`].
 pub const SURE_STEPS: u32 = 5;
 
-/// When recording whole is tried first, although windows have cost more than the budget gives: two
-/// steps of it are then at most 7 % of the run so far.
+/// When recording whole is tried first, although windows have cost more than the budget gives: the
+/// two to five steps of it are then at most a sixth of the run so far.
 pub const FIRST_TRIAL: u64 = 3000 * MILLISECOND;
 
 /// How long after a failure it is not tried again, and how many times longer after each further
-/// one: all trials together stay below 7 %.
+/// one: all trials together become a smaller and smaller part of the run.
 pub const TRIAL_REST: u64 = 4000 * MILLISECOND;
 /// See [`TRIAL_REST`].
 pub const TRIAL_BACKOFF: u64 = 4;
