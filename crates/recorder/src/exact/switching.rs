@@ -416,10 +416,14 @@ impl<'a> Switching<'a> {
             Some(each) => solo::repeated(now_ns + each / 16, lit, 1, [each / 16; 2], Code::Light),
             None if alone_natively => vec![Stretch::new(lit, Code::Light)],
             None => {
-                let settled = (now_ns + SETTLING_NS).min(lit);
-                let rest = (settled < lit).then(|| Stretch::new(lit, Code::Light));
-                let first = self.solos.within([now_ns, settled], Code::Light, off, budget);
-                rest.into_iter().chain(first).collect()
+                let settled = now_ns + SETTLING_NS;
+                let parts = self.solos.within([now_ns, lit], Code::Light, off, budget);
+                // Solo time divides it anyway.
+                let divide = parts.len() == 1 && settled < lit;
+                parts
+                    .into_iter()
+                    .chain(divide.then(|| Stretch::new(settled, Code::Light)))
+                    .collect()
             }
         });
     }
