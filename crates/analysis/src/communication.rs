@@ -6,7 +6,7 @@
 //! and rates are for its own seconds where these are known (`progress`). Neighbours: the files of
 //! the metrics, `suitability`; `report` shows this.
 
-use crate::evidence::{Evidence, are_enough, recognise_by};
+use crate::evidence::{Evidence, are_enough, has_enough_windows, recognise_by};
 use crate::kinds::{Choice, MatrixKind};
 use crate::pattern::{Pattern, Recognised};
 use crate::phases::WINDOW_NS;
@@ -289,7 +289,7 @@ fn list_phases(
         let of_phase = |r: &CommRow| kind.counts(r) && within.contains(&(r.slice as usize));
         let talk = profile.matrix_where(of_phase);
         let rows = profile.comm.iter().filter(|row| of_phase(row));
-        let evidence = sampled.then(|| Evidence::of_rows(rows));
+        let evidence = sampled.then(|| Evidence::of_rows(rows, has_enough_windows(profile)));
         let found = look.then(|| recognise_by(&talk, kind.directed(), evidence.as_ref()));
         Phase {
             start: progress.at(range[0]),

@@ -10,7 +10,7 @@
 
 use crate::kinds::Choice;
 use crate::pattern::{Pattern, Recognised, recognise};
-use profile::{CommRow, Mode, Profile};
+use profile::{CommRow, Mode, Profile, Windows};
 use serde::Serialize;
 use statistics::Weighted;
 use std::collections::BTreeSet;
@@ -47,17 +47,36 @@ pub struct Evidence {
     pub threads: u64,
     /// Effective hits that it takes to tell who communicates with whom.
     pub needed: u64,
+    /// Whether there were windows enough, where these were seen in windows of exact recording.
+    pub windows_suffice: bool,
+}
+
+/// Part of a run recorded whole from which on it says who communicates with whom, however few
+/// windows saw the rest.
+pub const MOSTLY_WHOLE: f64 = 0.5;
+
+/// Whether windows are enough for amounts, or hardly matter.
+pub fn windows_suffice(windows: &Windows) -> bool {
+    !windows.too_short || windows.whole >= MOSTLY_WHOLE
+}
+
+/// The same of the profile's windows, if there are any.
+pub(crate) fn has_enough_windows(profile: &Profile) -> bool {
+    profile.meta.windows.as_ref().is_none_or(windows_suffice)
 }
 
 impl Evidence {
     /// The evidence for what `choice` counts of a profile; `None` where that was counted.
     pub fn of(profile: &Profile, choice: Choice) -> Option<Self> {
-        (profile.meta.mode != Mode::Exact)
-            .then(|| Self::of_rows(profile.comm.iter().filter(|row| choice.counts(row))))
+        let rows = profile.comm.iter().filter(|row| choice.counts(row));
+        (profile.meta.mode != Mode::Exact).then(|| Self::of_rows(rows, has_enough_windows(profile)))
     }
 
     /// The evidence in these rows, all of them sampled.
-    pub(crate) fn of_rows<'a>(rows: impl Iterator<Item = &'a CommRow>) -> Self {
+    pub(crate) fn of_rows<'a>(
+        rows: impl Iterator<Item = &'a CommRow>,
+        windows_suffice: bool,
+    ) -> Self {
         let (mut hits, mut weights, mut threads) = (0, Weighted::default(), BTreeSet::new());
         for row in rows {
             let of_row = row.sampled.map_or(0, |sampled| sampled.hits);
@@ -74,12 +93,13 @@ impl Evidence {
             true => (weights.effective().round() as u64).min(hits),
             false => hits,
         };
-        Self { hits, effective, threads, needed: HITS_PER_THREAD * threads.max(2) }
+        let needed = HITS_PER_THREAD * threads.max(2);
+        Self { hits, effective, threads, needed, windows_suffice }
     }
 
     /// Whether it is enough to say who communicates with whom.
     pub fn enough(&self) -> bool {
-        self.effective >= self.needed
+        self.windows_suffice && self.effective >= self.needed
     }
 
     /// Whether it is enough to tell that there is no pattern from one of all pairs alike.
@@ -131,13 +151,24 @@ mod tests {
     }
 
     fn of(rows: &[CommRow]) -> Evidence {
-        Evidence::of_rows(rows.iter())
+        Evidence::of_rows(rows.iter(), true)
+    }
+
+    #[test]
+    fn too_few_windows_tell_no_pattern() {
+        let many = of(&[row(0, 1, 1000, 3000)]);
+        let talk = crate::golden::matrix(&[&[0, 3000], &[0, 0]]);
+        assert_eq!(recognise_by(&talk, true, Some(&many)).pattern, Pattern::Pair);
+        let few = Evidence { windows_suffice: false, ..many };
+        assert_eq!(recognise_by(&talk, true, Some(&few)).pattern, Pattern::Unknown);
     }
 
     #[test]
     fn one_hit_is_not_enough_to_name_a_pair() {
         let one = of(&[row(0, 1, 1, 3000)]);
-        assert_eq!(one, Evidence { hits: 1, effective: 1, threads: 2, needed: 40 });
+        let (hits, threads, needed) = (1, 2, 40);
+        let expected = Evidence { hits, effective: 1, threads, needed, windows_suffice: true };
+        assert_eq!(one, expected);
         let talk = crate::golden::matrix(&[&[0, 3000], &[0, 0]]);
         assert_eq!(recognise_by(&talk, true, Some(&one)).pattern, Pattern::Unknown);
         assert_eq!(recognise_by(&talk, true, None).pattern, Pattern::Pair);

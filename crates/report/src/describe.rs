@@ -42,6 +42,9 @@ fn too_few(evidence: &Evidence) -> Vec<String> {
     let Evidence { hits, threads, .. } = *evidence;
     let text = match (hits, evidence.enough()) {
         (0, _) => return vec![],
+        (_, false) if !evidence.windows_suffice => {
+            "Pattern: not known, there are not enough windows.".into()
+        }
         (_, false) => "Pattern: not known, there are not enough samples.".into(),
         (_, true) => format!(
             "Pattern: none that {} samples would show; they are too few to tell an irregular one of {threads} \

@@ -4,7 +4,7 @@
 //! Neighbours: `analysis::Evidence` says how many hits there are; `findings`, and the verbs place
 //! and diff, say it all first.
 
-use analysis::{Choice, Evidence};
+use analysis::{Choice, Evidence, MOSTLY_WHOLE};
 use profile::{Basis, Profile, Sampling, Windows};
 use serde::Serialize;
 use statistics::poisson;
@@ -19,10 +19,6 @@ pub(crate) const FAR_OFF: u32 = 25;
 
 /// Part of a run recorded whole from which on it is named.
 const WORTH_NAMING: f64 = 0.1;
-
-/// Part of a run recorded whole from which on it says who communicates with whom, however few
-/// windows saw the rest.
-const MOSTLY_WHOLE: f64 = 0.5;
 
 /// What amounts rest on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, TS)]
@@ -89,7 +85,7 @@ impl Reliability {
 
 impl Reliability {
     fn of_windows(windows: &Windows, evidence: Evidence) -> Self {
-        let told = !windows.too_short || windows.whole >= MOSTLY_WHOLE;
+        let told = evidence.windows_suffice;
         // That there was nothing, or that all was counted, takes no number of events.
         let surely = evidence.hits == 0 || windows.whole >= 1.0;
         // Of most of the run, events are no matter of chance.
@@ -263,7 +259,9 @@ mod tests {
             attached: false,
             reader_seconds: 0.0,
         };
-        too_few(&sampling, &Evidence { hits, effective, threads: 4, needed: 80 }, unseen, 4, 2.0)
+        let (threads, needed, windows_suffice) = (4, 80, true);
+        let evidence = Evidence { hits, effective, threads, needed, windows_suffice };
+        too_few(&sampling, &evidence, unseen, 4, 2.0)
     }
 
     #[test]
@@ -277,8 +275,13 @@ mod tests {
             warm_up_ns: 2_000_000,
             missed: 0.0,
         };
-        let evidence = |hits| Evidence { hits, effective: hits, threads: 4, needed: 80 };
-        let of = |windows, hits| Reliability::of_windows(&windows, evidence(hits));
+        let (threads, needed) = (4, 80);
+        let evidence = |windows: &Windows, hits| {
+            let windows_suffice = analysis::windows_suffice(windows);
+            Evidence { hits, effective: hits, threads, needed, windows_suffice }
+        };
+        let of =
+            |windows: Windows, hits| Reliability::of_windows(&windows, evidence(&windows, hits));
         let most = of(windows(0.87, 2, true), 1000);
         assert!(most.enough && most.too_few.is_none());
         assert_eq!(
@@ -294,8 +297,9 @@ mod tests {
         assert!(of(windows(0.02, 25, false), 0).enough && !of(windows(0.02, 2, true), 0).enough);
         let few = of(windows(0.02, 25, false), 3).too_few.unwrap();
         assert!(few.starts_with("Not enough events counted (3) to say"), "{few}");
-        let uneven = Evidence { effective: 7, ..evidence(1000) };
-        let few = Reliability::of_windows(&windows(0.02, 25, false), uneven).too_few.unwrap();
+        let many = windows(0.02, 25, false);
+        let uneven = Evidence { effective: 7, ..evidence(&many, 1000) };
+        let few = Reliability::of_windows(&many, uneven).too_few.unwrap();
         assert!(
             few.starts_with("Not enough seen to say")
                 && few.contains("as much as 7 alike, and it takes 80."),

@@ -512,6 +512,20 @@ mod tests {
     }
 
     #[test]
+    fn lines_are_not_listed_where_none_stands_out() {
+        let profile = shared();
+        let mut findings = Findings::new(&profile, None, 10);
+        findings.lines.as_mut().unwrap().list.iter_mut().for_each(|line| line.share = 0.001);
+        let said = text(&findings, &profile, TextStyle { lines: None, ..PLAIN });
+        assert!(
+            said.contains("No cache line stands out: the hottest 3 of 3 cache lines"),
+            "{said}"
+        );
+        assert!(!said.contains("#1 ") && !said.contains("takes:"), "{said}");
+        assert!(text(&findings, &profile, PLAIN).contains("  #1 "), "asked for");
+    }
+
+    #[test]
     fn pairs_without_direction() {
         let mut profile = sample(3, &[(0, 1, 1900), (0, 2, 60)]).profile();
         profile.meta.parameters.counted = profile::Counted::Undirected;

@@ -168,6 +168,7 @@ export type Evidence = {
   effective: number;
   threads: number;
   needed: number;
+  windows_suffice: boolean;
 };
 export type EvidenceShare = {
   evidence: string;

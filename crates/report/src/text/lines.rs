@@ -28,34 +28,48 @@ pub(super) fn write_lines(out: &mut String, style: TextStyle, lines: &Lines) -> 
     }
     heading(out, style, "Hot lines")?;
     let share = list.iter().map(|line| line.share).sum();
-    let note = format!(
-        "  {} of {} cache lines carry {} of {} events. An event: a thread reads or overwrites \
-         what another thread wrote; true if it is about the same bytes, false if they only share \
-         the line.",
+    // Unless a number was asked for, lines that hardly matter are not gone into.
+    let matters = |share: f64| style.lines.is_some() || share >= NOTABLE;
+    let carry = format!(
+        "{} of {} cache lines carry {} of {} events",
         list.len(),
         grouped(lines.all),
         percent(share),
         grouped(lines.events)
     );
+    let note = match matters(share) {
+        true => format!(
+            "  {carry}. An event: a thread reads or overwrites what another thread wrote; true if \
+             it is about the same bytes, false if they only share the line."
+        ),
+        false => format!("  No cache line stands out: the hottest {carry}."),
+    };
     writeln!(out, "{}", style.wrap(&note, "  "))?;
     if lines.elsewhere > 0 {
         let note =
             format!("  {} events are on lines that were not kept apart.", grouped(lines.elsewhere));
         writeln!(out, "{}", style.wrap(&note, "  "))?;
     }
-    writeln!(out)?;
-    write_overview(out, style, list)?;
-    // Unless a number was asked for, lines that hardly matter are not gone into.
-    let detailed = list.iter().filter(|line| style.lines.is_some() || line.share >= NOTABLE);
-    for (index, line) in detailed.enumerate() {
+    let list = if matters(share) { list } else { &[] };
+    if !list.is_empty() {
+        writeln!(out)?;
+        write_overview(out, style, list)?;
+    }
+    let detailed: Vec<&HotLine> = list.iter().filter(|line| matters(line.share)).collect();
+    for (index, line) in detailed.iter().enumerate() {
         writeln!(out)?;
         write_line(out, style, index + 1, line)?;
     }
-    writeln!(out)?;
-    let note = "  takes: how often this code took the line from another thread; gives: how often \
-                another thread then took what this code had written.";
-    writeln!(out, "{}", style.wrap(note, "  "))?;
-    more(out, lines.all as usize, list.len(), "lines", "--lines N, or threadtalk export")
+    if !detailed.is_empty() {
+        writeln!(out)?;
+        let note = "  takes: how often this code took the line from another thread; gives: how \
+                    often another thread then took what this code had written.";
+        writeln!(out, "{}", style.wrap(note, "  "))?;
+    }
+    match list {
+        [] => writeln!(out, "  All of them: --lines N, or threadtalk export"),
+        _ => more(out, lines.all as usize, list.len(), "lines", "--lines N, or threadtalk export"),
+    }
 }
 
 /// The code that carries the talk, over all lines.
