@@ -5,15 +5,15 @@
 //! recorded whole, and more in windows. Recording whole is also exact.
 //!
 //! Light time tells what the program takes alone. Then it is asked what whole would cost: at most
-//! what windows have cost, or, before there was one, the start of the run. If that fits, the
-//! program is recorded whole. If not, it is tried once in a while: what windows cost says little
-//! where it is mostly first accesses.
+//! what windows have cost, or, before there was one, about what the start of the run did. If that
+//! fits, the program is recorded whole. If not, it is tried once in a while: what windows cost says
+//! little where it is mostly first accesses.
 //!
 //! The first step of such a time is not judged, nor is that of the run. Afterwards, whole ends if
-//! it costs more than the budget gives. Light time has to tell anew what the program takes alone if
-//! checks for each unit of work change, because it does something else then; if whole is faster
-//! than alone, because what light time told is wrong then (a virtual machine that starts); and now
-//! and then in any case.
+//! it costs more than the budget gives; the first steps may cost half as much again. Light time has
+//! to tell anew what the program takes alone if checks for each unit of work change, because it
+//! does something else then; if whole is faster than alone, because what light time told is wrong
+//! then (a virtual machine that starts); and now and then in any case.
 //!
 //! Neighbour: `dial.rs` asks at the beginning of each period, and at each step of such a time.
 

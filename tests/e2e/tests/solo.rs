@@ -45,8 +45,7 @@ fn solo_time_tells_what_running_at_once_costs() {
             "threads that share a line do not slow each other here now",
         );
     }
-    // Threads run light code, whose own stores keep them from each other's lines: on some virtual
-    // machines a third of the loss is all that is seen of it.
+    // Here it is measured in light code, of which it told between none and a half of the loss.
     let is_seen = |told: &Option<(f64, f64)>| told.is_some_and(|(share, _)| share > lost / 3.0);
     let mut told = Vec::new();
     while told.len() < 5 && !told.last().is_some_and(is_seen) {

@@ -30,9 +30,9 @@ const OFTEN_NS: u64 = 200_000;
 const MIN_NATIVE_NS: u64 = 50_000_000;
 const MIN_LIGHT_NS: u64 = 10_000_000;
 
-/// Until code without checks takes no longer than it does in the end: `is` of the benchmark takes
-/// 1.5 times as long for its work 20 ms after checked code, 1.3 times after 50 ms, 1.2 times after
-/// 100 ms. Before, what the checks have accessed is in its caches, and threads wait for each other.
+/// Code without checks takes longer at first than in the end. For the same work, `is` of the
+/// benchmark takes 1.8 times as long in the first 10 ms, 1.4 times after 20 ms, 1.3 times after
+/// 50 ms, and 1.2 times after 100 ms.
 pub(super) const SETTLING_NS: u64 = 50_000_000;
 
 /// Since when threads have run code without checks.
