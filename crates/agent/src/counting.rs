@@ -2,7 +2,7 @@
 
 use crate::layouts::{
     HANDS_BITS, IDS, Session, TRACE_FILTER_BYTES, tt_hands, tt_mode, tt_pages, tt_session,
-    tt_trace_filters, tt_trace_ways,
+    tt_trace_filters, tt_trace_lines, tt_trace_ways,
 };
 use crate::lock::Lock;
 use crate::session;
@@ -87,12 +87,17 @@ pub fn is_filtered() -> bool {
 
 /// Makes room for what filters the trace, if one is wanted; `None` when there is none.
 pub fn prepare_filters() -> Option<()> {
-    let ways = session::header().trace_ways.load(Ordering::Relaxed);
+    let header = session::header();
+    let ways = header.trace_ways.load(Ordering::Relaxed);
+    let lines = header.trace_lines.load(Ordering::Relaxed);
     if ways != 0 && matches!(mode(), mode::MATRIX | mode::DETAIL) {
         let filters = sys::anonymous_away(IDS as u64 * TRACE_FILTER_BYTES)?;
         let hands = sys::anonymous_away((size_of::<u16>() as u64) << HANDS_BITS)?;
         // SAFETY: no slow path runs yet.
-        unsafe { (tt_trace_filters, tt_hands, tt_trace_ways) = (filters, hands, ways.into()) };
+        unsafe {
+            (tt_trace_filters, tt_hands) = (filters, hands);
+            (tt_trace_ways, tt_trace_lines) = (ways.into(), lines.into());
+        }
     }
     Some(())
 }

@@ -45,7 +45,7 @@ pub const MAP_PAGE_SHIFT: u32 = 12;
 pub const MAP_PAGES: usize = (engine::grants::BYTES >> MAP_PAGE_SHIFT) as usize;
 
 /// Bytes for what filters a thread's trace.
-pub const TRACE_FILTER_BYTES: u64 = 4096;
+pub const TRACE_FILTER_BYTES: u64 = 5 << 12;
 /// log2 of the places that say how often lines change hands, two bytes each.
 pub const HANDS_BITS: u32 = 24;
 
@@ -384,9 +384,10 @@ variables! {
     tt_was_light: u32,
     /// 1: a thread may not read the processor's clock.
     tt_clock_forbidden: u32,
-    /// Ways of the filter of a trace; 0 = there is none. Addresses of the filter of the thread with
-    /// id 0, and of what is known of how often lines change hands.
+    /// Ways of the filter of a trace; 0 = there is none. Lines that it knows of each set. Addresses
+    /// of the filter of the thread with id 0, and of what is known of how often lines change hands.
     tt_trace_ways: u64,
+    tt_trace_lines: u64,
     tt_trace_filters: u64,
     tt_hands: u64,
     /// 1: accesses are counted by page.

@@ -194,6 +194,7 @@ fn introduce(new: &Header, segment: u32, parent: u32) {
         (&new.cache_kib, &first.cache_kib),
         (&new.mode, &first.mode),
         (&new.trace_ways, &first.trace_ways),
+        (&new.trace_lines, &first.trace_lines),
         (&new.follow, &first.follow),
         (&new.event_chunks, &first.event_chunks),
         (&new.cell_chunks, &first.cell_chunks),

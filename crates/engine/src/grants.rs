@@ -25,6 +25,13 @@ pub const READ_PAIR: u8 = 4;
 pub const WRITE_PAIR: u8 = 8;
 /// The block is this thread's alone, but not all of it may be written yet.
 pub const OWN: u8 = 16;
+/// [`READ`], [`WRITE`] and [`OWN`], set aside: what they say holds, but the thread has to ask. No
+/// check looks at these.
+pub const READ_ASIDE: u8 = 32;
+/// See [`READ_ASIDE`].
+pub const WRITE_ASIDE: u8 = 64;
+/// See [`READ_ASIDE`].
+pub const OWN_ASIDE: u8 = 128;
 
 /// Bytes of a map.
 pub const BYTES: u64 = 1 << 32;

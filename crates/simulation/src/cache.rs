@@ -81,6 +81,16 @@ impl Cache {
         self.set(line).iter_mut().find(|entry| **entry >> FLAG_BITS == line && **entry != EMPTY)
     }
 
+    /// Makes a line, if it is there, the least recently used one of its set.
+    pub fn age(&mut self, line: u64) {
+        let set = self.set(line);
+        let lines = set.iter().position(|entry| *entry == EMPTY).unwrap_or(set.len());
+        let at = set.iter().position(|entry| entry >> FLAG_BITS == line && *entry != EMPTY);
+        if let Some(at) = at {
+            set[at..lines].rotate_left(1);
+        }
+    }
+
     /// Puts a line in that is not there, as the most recently used one; returns what had to go.
     pub fn insert(&mut self, line: u64, flags: u64) -> Option<Evicted> {
         let set = self.set(line);

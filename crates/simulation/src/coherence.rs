@@ -11,6 +11,7 @@ use crate::cache::{AHEAD, Cache, DIRTY, Evicted, SOLE};
 use crate::directory::{Directory, NOBODY};
 use crate::family::{Filling, Protocol};
 use crate::machine::Machine;
+use crate::step::NO_LINE;
 
 /// Where an access found its line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,14 +69,25 @@ impl<'m> Caches<'m> {
         self.written.drain(..)
     }
 
-    /// Has the processor fetch what is known of a line that a PU will access.
+    /// Has the processor fetch what is known of a line that a PU will access, and of the one that
+    /// it will take the place of.
     #[inline]
-    pub fn fetch(&self, pu: usize, line: u64) {
-        self.machine.pus[pu]
-            .chain
-            .iter()
-            .for_each(|cache| self.caches[*cache as usize].fetch(line));
+    pub fn fetch(&self, pu: usize, line: u64, replaced: u64) {
+        let chain = &self.machine.pus[pu].chain;
+        chain.iter().for_each(|cache| self.caches[*cache as usize].fetch(line));
         self.directory.fetch(line);
+        if let (Some(outer), true) = (chain.get(1), replaced != NO_LINE) {
+            self.caches[*outer as usize].fetch(replaced);
+            self.directory.fetch(replaced);
+        }
+    }
+
+    /// The line, if it is in the innermost cache of a PU, is the next one there to be replaced.
+    #[inline]
+    pub fn replace_next(&mut self, pu: usize, line: u64) {
+        if line != NO_LINE {
+            self.caches[self.machine.pus[pu].chain[0] as usize].age(line);
+        }
     }
 
     /// One access of a PU, by its index, to a line.

@@ -86,6 +86,12 @@ impl Directory {
     /// A domain has the line no more; whether it was the one that answered for it.
     pub fn leave(&mut self, line: u64, domain: u16) -> bool {
         let Some(at) = self.find(line) else { return false };
+        // As most lines are.
+        if self.slots[at].holders[..2] == [domain, NOBODY] {
+            let was_owner = self.slots[at].owner == domain;
+            self.remove(at);
+            return was_owner;
+        }
         let mut holders = self.holders_at(at);
         holders.retain(|holder| *holder != domain);
         let was_owner = self.slots[at].owner == domain;

@@ -4,7 +4,8 @@
 //! run in turns. A thread that does nothing while others make many steps is taken to wait; when it
 //! comes back, its time is theirs. So simulated time advances whatever the program does.
 
-use crate::prepare::{Batch, Step};
+use crate::ahead::fetch;
+use crate::step::{Batch, Step};
 use crate::stream::Part;
 use crate::system::System;
 use crate::windows::Windows;
@@ -18,7 +19,7 @@ const MAX_HELD: usize = 1 << 20;
 const TURN_NS: f64 = 3e6;
 
 /// Steps of a thread before the one for which memory is fetched.
-const AHEAD: usize = 4;
+const AHEAD: usize = 8;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Due {
@@ -218,8 +219,10 @@ impl<'m> Interleaving<'m> {
             }
             self.queues[thread].steps.pop_front();
             self.held -= 1;
-            if let Some(later) = self.queues[thread].steps.get(AHEAD) {
+            let steps = &self.queues[thread].steps;
+            if let Some(later) = steps.get(AHEAD) {
                 self.system.fetch(thread, later);
+                steps.get(2 * AHEAD).iter().for_each(|step| fetch(*step));
             }
             self.system.step(thread, &step);
             self.queues[thread].done += 1;

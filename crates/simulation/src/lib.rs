@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | `stream.rs` | accesses, and the trait of whatever they come from |
 //! | `prepare.rs` | what no placement changes: quiet accesses, and who must wait for whom |
+//! | `step.rs` | what is left: steps that machines have to see |
 //! | `run.rs` | several machines and plans at once |
 //! | `interleave.rs` | which thread is next |
 //! | `system.rs` | one step on one machine |
@@ -43,6 +44,7 @@ mod prepare;
 mod repeats;
 mod run;
 mod sets;
+mod step;
 mod stream;
 mod system;
 mod text;

@@ -260,6 +260,18 @@ impl Machine {
         self.caches.iter().map(|cache| cache.level).max().unwrap_or(0)
     }
 
+    /// Sets and ways of the innermost caches, if all are alike, have lines of 64 bytes and belong
+    /// to one PU each.
+    pub fn cache_of_each_pu(&self) -> Option<(u64, u32)> {
+        let mut inner = self.pus.iter().map(|pu| {
+            let cache = &self.caches[pu.chain[0] as usize];
+            let is_own = self.domains[cache.domain as usize].pus == 1;
+            (is_own && self.line_bytes == 64).then_some((cache.sets, cache.ways))
+        });
+        let first = inner.next()??;
+        inner.all(|other| other == Some(first)).then_some(first)
+    }
+
     /// What the numbers of sets of all innermost caches have in common: in a filter with so many
     /// sets, what was accessed last in its set is what was accessed last in the cache's.
     pub fn filter_sets(&self) -> u64 {

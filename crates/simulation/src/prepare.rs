@@ -19,6 +19,7 @@
 //! Neighbours: `stream.rs` is what comes in, `interleave.rs` takes the steps.
 
 use crate::ahead::{AT_ONCE, fetch};
+use crate::step::{Batch, Coming, NO_LINE, Step, StepKind};
 use crate::stream::{Access, Part, Progress, What};
 use rustc_hash::FxHashMap;
 
@@ -38,82 +39,16 @@ const LOOP_READS: usize = 4;
 /// Sets by which pages of quiet accesses are told.
 const PAGE_SETS: usize = 16;
 
+/// Lines in the ways of a set of a cache that filters a stream, at most.
+const MAX_WAYS: usize = 16;
+/// Sets of such a cache, with lines of 64 bytes.
+const CACHE_SETS: usize = 64;
 /// Instead of a page's number: it has not been accessed since it was new.
 const NEW: u32 = u32::MAX;
 /// Nobody has accessed the line since it was new.
 const NOBODY: u32 = u32::MAX;
 /// Several have read it since it was written.
 const SEVERAL: u32 = u32::MAX - 1;
-
-/// What a step does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StepKind {
-    /// It reads.
-    Read,
-    /// It writes.
-    Write,
-    /// It reads, as the second or a later part of an access.
-    ReadMore,
-    /// It writes, as the second or a later part of an access.
-    WriteMore,
-}
-
-impl StepKind {
-    fn of(writes: bool, begins: bool) -> Self {
-        match (writes, begins) {
-            (false, true) => Self::Read,
-            (true, true) => Self::Write,
-            (false, false) => Self::ReadMore,
-            (true, false) => Self::WriteMore,
-        }
-    }
-
-    /// Whether it writes.
-    pub fn writes(self) -> bool {
-        matches!(self, StepKind::Write | StepKind::WriteMore)
-    }
-
-    /// Whether an access begins with it.
-    pub fn begins(self) -> bool {
-        matches!(self, StepKind::Read | StepKind::Write)
-    }
-}
-
-/// An access to one line that a machine has to see.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Step {
-    /// Number of the line.
-    pub line: u64,
-    /// The thread.
-    pub thread: u32,
-    /// The instruction; 0 when unknown.
-    pub site: u32,
-    /// Quiet accesses of the thread since its last step.
-    pub quiet: u32,
-    /// What it does.
-    pub kind: StepKind,
-    /// The thread that wrote the line last; `u32::MAX` if none did.
-    pub writer: u32,
-    /// Number of the page, in the order of first accesses.
-    pub page: u32,
-    /// Nobody has accessed the line before.
-    pub is_first: bool,
-    /// It comes after so many steps of this thread, if any.
-    pub after: Option<(u32, u64)>,
-}
-
-/// Steps in the order of the accesses.
-#[derive(Clone, Debug, Default)]
-pub struct Batch {
-    /// The steps.
-    pub steps: Vec<Step>,
-    /// Pages that were accessed first here, by address divided by the page size.
-    pub pages: Vec<u64>,
-    /// Of a stream that has windows only: before which step another part begins.
-    pub parts: Vec<(usize, Part)>,
-    /// Of the last batch: quiet accesses of each thread that no step has taken along.
-    pub rest: Vec<u32>,
-}
 
 #[derive(Clone, Copy, Debug)]
 struct Line {
@@ -171,6 +106,8 @@ struct Thread {
     reads: [Read; LOOP_READS],
     next_read: usize,
     repeats: u32,
+    /// Of a stream that is filtered by a cache: the lines in it, by set and way.
+    cached: Vec<u64>,
 }
 
 /// Makes steps of accesses.
@@ -320,17 +257,12 @@ impl Preparation {
         let index = self.page_of(t, page_number);
         let at = (line & ((1 << (PAGE_SHIFT - self.line_shift)) - 1)) as usize;
         self.number(index, page_number, batch);
+        self.note_unseen(access, index, line);
         let page = &mut self.pages[index as usize];
         let state = &mut page.lines[at];
         self.accesses[t as usize] += u64::from(begins);
-        let holder = state.hand_over(access, writes);
-        if holder != NOBODY {
-            let start = bytes.0 & !((1 << self.line_shift) - 1);
-            let end = word_of(start + (1 << self.line_shift) - 1);
-            page.writers[word_of(start)..=end]
-                .fill(stamp(holder, self.threads[holder as usize].steps));
-        }
         let thread = &mut self.threads[t as usize];
+        let replaces = thread.takes(line, access.way(line - (access.address >> self.line_shift)));
         let words = word_of(bytes.0)..=word_of(bytes.1);
         let waits = thread.waits(access, writes) && state.sole != t;
         let recent = &mut thread.recent[(line % self.sets) as usize];
@@ -353,16 +285,9 @@ impl Preparation {
             return;
         }
         let had_written = same && recent.has_written && state.sole == t;
-        let (writer, is_first) = (state.writer, state.sole == NOBODY);
-        if writes {
-            state.writer = t;
-            state.hands += u32::from(state.sole != t && state.sole != NOBODY);
-            state.sole = t;
-        } else if state.sole != t && state.sole != SEVERAL {
-            let first = state.sole == NOBODY;
-            state.hands += u32::from(!first);
-            state.sole = if first { t } else { SEVERAL };
-        }
+        let (writer, coming) = (state.writer, state.coming(t));
+        let is_first = state.sole == NOBODY;
+        state.take(t, writes);
         *recent = Recent { line, hands: state.hands, has_written: writes || had_written };
         *same_page = page_number;
         thread.saw(access, state.hands);
@@ -373,7 +298,32 @@ impl Preparation {
         let kind = StepKind::of(writes, begins);
         let quiet = std::mem::take(&mut thread.quiet);
         let (thread, site, page) = (t, access.site, page.number);
-        batch.steps.push(Step { line, thread, site, quiet, kind, after, writer, page, is_first });
+        batch.steps.push(Step {
+            line,
+            thread,
+            site,
+            quiet,
+            kind,
+            writer,
+            page,
+            is_first,
+            coming,
+            replaces,
+            after,
+        });
+    }
+
+    /// What another thread may have written in a line unseen counts as written now.
+    fn note_unseen(&mut self, access: &Access, index: u32, line: u64) {
+        let page = &mut self.pages[index as usize];
+        let start = word_of(line << self.line_shift);
+        let at = start >> (self.line_shift - WORD_SHIFT);
+        let holder = page.lines[at].hand_over(access, access.what == What::Write);
+        if holder != NOBODY {
+            let end = start + (1 << (self.line_shift - WORD_SHIFT));
+            let steps = self.threads[holder as usize].steps;
+            page.writers[start..end].fill(stamp(holder, steps));
+        }
     }
 
     /// A page that is accessed for the first time since it was new gets its number.
@@ -439,6 +389,29 @@ impl Preparation {
 }
 
 impl Line {
+    /// To whom it belongs, for thread `t`.
+    fn coming(&self, t: u32) -> Coming {
+        match self.sole {
+            NOBODY => Coming::Own,
+            SEVERAL => Coming::Several,
+            sole if sole == t => Coming::Own,
+            _ => Coming::Taken,
+        }
+    }
+
+    /// Thread `t` accesses it.
+    fn take(&mut self, t: u32, writes: bool) {
+        if writes {
+            self.writer = t;
+            self.hands += u32::from(self.sole != t && self.sole != NOBODY);
+            self.sole = t;
+        } else if self.sole != t && self.sole != SEVERAL {
+            let first = self.sole == NOBODY;
+            self.hands += u32::from(!first);
+            self.sole = if first { t } else { SEVERAL };
+        }
+    }
+
     /// Another thread may have written the line unseen until this access: which, or [`NOBODY`].
     /// Where in the line, and when, is not known.
     fn hand_over(&mut self, access: &Access, writes: bool) -> u32 {
@@ -465,7 +438,21 @@ impl Thread {
             reads: [NO_READ; LOOP_READS],
             next_read: 0,
             repeats: 0,
+            cached: Vec::new(),
         }
+    }
+
+    /// The thread takes a line in this way of its cache, plus 1; the line that was there.
+    fn takes(&mut self, line: u64, way: u8) -> u64 {
+        if way == 0 {
+            return NO_LINE;
+        }
+        if self.cached.is_empty() {
+            self.cached = vec![NO_LINE; CACHE_SETS * MAX_WAYS];
+        }
+        let at = line as usize % CACHE_SETS * MAX_WAYS + usize::from(way - 1);
+        let before = std::mem::replace(&mut self.cached[at], line);
+        if before == line { NO_LINE } else { before }
     }
 
     /// What it did since its last access is not known.

@@ -3,25 +3,32 @@
 //! All caches of a machine have a multiple of some number of sets. Lines that agree modulo that
 //! number form a *class*: no line of one class ever meets one of another in a set, so that a class
 //! by itself is simulated exactly. Some classes, chosen by a hash, are simulated. A step in another
-//! one is given what the thread's last step of the same instruction in a simulated class was given:
-//! it is counted and takes its time, but no cache is looked at. Instructions that have not reached
-//! a simulated class yet, such as those that only ever access one lock, are simulated wherever
-//! their lines lie.
+//! one is given what the last step of the same kind in a simulated class was given: one of the same
+//! thread and instruction whose line belonged to the same: the thread, several, or others. It is
+//! counted and takes its time, but no cache is looked at. Kinds that have not reached a simulated
+//! class yet, such as those of an instruction that only ever accesses one lock, are simulated
+//! wherever their lines lie.
 //!
 //! The intervals follow from how far what a step is given is from the truth where that is known:
-//! each step in a chosen class is also guessed from the last one of its thread and instruction in
-//! another chosen class (cross-validation: Stone 1974). The sums of errors of the classes are taken
-//! as a sample of those of all, with Student's t at 95 %. Neighbours: `system.rs` asks for each
-//! step, `run.rs` takes the intervals.
+//! each step in a chosen class is also guessed from the last one of its kind in another chosen
+//! class (cross-validation: Stone 1974). The sums of errors of the classes are taken as a sample of
+//! those of all, with Student's t at 95 %. Neighbours: `system.rs` asks for each step, `run.rs`
+//! takes the intervals.
 
 use crate::coherence::{Served, Source};
 use crate::counts::{Counts, LEVELS};
 use crate::machine::Machine;
+use crate::prepare::PAGE_SHIFT;
+use crate::step::{Coming, Step};
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use statistics::student;
 
 /// Classes that are simulated at least: fewer tell nothing about their differences.
 const MIN_CLASSES: u64 = 4;
+
+/// Steps of a kind that are remembered.
+const REMEMBERED: usize = 4;
 
 /// Where a line was found: a level of caches, another cache, the own node, another node.
 const PLACES: usize = LEVELS + 3;
@@ -29,9 +36,20 @@ const TRANSFER: usize = LEVELS;
 const LOCAL: usize = LEVELS + 1;
 const REMOTE: usize = LEVELS + 2;
 
-/// What a class has seen.
+/// What becomes of a class of lines.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Class {
+    /// It is not simulated.
+    Estimated,
+    /// It is, and stands for others: its number among such classes.
+    Chosen(u32),
+    /// It is, and stands for itself: lines at the borders of pages, where nothing is fetched ahead.
+    Edge,
+}
+
+/// What a chosen class has seen.
 #[derive(Clone, Debug, Default)]
-struct Class {
+struct Seen {
     steps: u64,
     latency_ns: f64,
     /// How much more was found than guessed.
@@ -39,20 +57,74 @@ struct Class {
     latency_error_ns: f64,
 }
 
+/// Steps of one kind.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Alike {
+    thread: u32,
+    site: u32,
+    writes: bool,
+    coming: Coming,
+}
+
+impl Alike {
+    /// Those like this one.
+    pub fn of(step: &Step) -> Self {
+        let Step { thread, site, coming, .. } = *step;
+        Self { thread, site, writes: step.kind.writes(), coming }
+    }
+}
+
 /// What a step was given.
 #[derive(Clone, Copy, Debug)]
 struct Given {
-    class: u32,
     served: Served,
     place: usize,
     ns: f64,
 }
 
-/// The last of a thread's instruction, and the last in another class than that.
-#[derive(Clone, Copy, Debug)]
+/// What the last steps of a kind in one class were given.
+#[derive(Clone, Debug)]
+struct OfClass {
+    class: u32,
+    last: SmallVec<[Given; REMEMBERED]>,
+    /// The next one to be forgotten.
+    oldest: usize,
+}
+
+/// What steps of a kind were given. A step elsewhere is given what one of these was, by chance: if
+/// it were the last one, misses would come in bursts, and overlap.
+#[derive(Clone, Debug, Default)]
 struct Known {
-    last: Given,
-    other: Option<Given>,
+    classes: SmallVec<[OfClass; MIN_CLASSES as usize]>,
+    /// Goes up with each step that is given something.
+    asked: u64,
+}
+
+impl Known {
+    /// What a step was given that was not in class `except`; `None` if there was none.
+    fn any(&mut self, except: Option<u32>) -> Option<Given> {
+        self.asked += 1;
+        let chance = mix(self.asked) as usize;
+        let fits = |of: &&OfClass| Some(of.class) != except;
+        let count = self.classes.iter().filter(fits).count();
+        let of = self.classes.iter().filter(fits).nth(chance % count.max(1))?;
+        Some(of.last[(chance >> 32) % of.last.len()])
+    }
+
+    fn note(&mut self, class: u32, given: Given) {
+        let of = match self.classes.iter_mut().find(|of| of.class == class) {
+            Some(of) => of,
+            None => {
+                self.classes.push(OfClass { class, last: SmallVec::new(), oldest: 0 });
+                self.classes.last_mut().expect("just added")
+            }
+        };
+        if of.last.len() < REMEMBERED {
+            return of.last.push(given);
+        }
+        of.last[of.oldest] = given;
+        of.oldest = (of.oldest + 1) % REMEMBERED;
+    }
 }
 
 /// What was simulated and stands for all.
@@ -96,11 +168,13 @@ pub struct Margins {
 /// Which classes are simulated, and what is known from them.
 #[derive(Clone, Debug)]
 pub struct Sets {
-    /// For each class its number among the chosen ones.
-    chosen: Vec<Option<u32>>,
-    classes: Vec<Class>,
-    /// What the last steps of a thread's instruction were given.
-    known: FxHashMap<(u32, u32), Known>,
+    kinds: Vec<Class>,
+    /// What each chosen class has seen.
+    seen: Vec<Seen>,
+    /// Classes for which each chosen one stands.
+    stands_for: u64,
+    /// What the last steps of a kind were given.
+    known: FxHashMap<Alike, Known>,
     /// By core: where the last line came from that was to be fetched ahead; `None` if it was not.
     pub fetched: Vec<Option<Source>>,
     estimated: u64,
@@ -121,71 +195,73 @@ impl Sets {
     /// of them.
     pub fn new(machine: &Machine, divisor: u64) -> Option<Self> {
         let all = classes_of(machine);
-        let count = chosen_of(all, divisor);
-        if count == all {
+        let lines_of_page = (1 << PAGE_SHIFT) / machine.line_bytes;
+        let has_edges = lines_of_page > 2 && all.is_multiple_of(lines_of_page);
+        let is_edge = |class: u64| has_edges && (class + 1) % lines_of_page < 2;
+        // By a hash, so that what lies at powers of two is not met more often than by chance.
+        let mut order: Vec<u64> = (0..all).filter(|class| !is_edge(*class)).collect();
+        let count = chosen_of(all, divisor).min(order.len() as u64);
+        if count == order.len() as u64 {
             return None;
         }
-        // By a hash, so that what lies at powers of two is not met more often than by chance.
-        let mut order: Vec<u64> = (0..all).collect();
         order.sort_unstable_by_key(|class| mix(*class));
-        let mut chosen = vec![None; all as usize];
+        let of_edges = |class| if is_edge(class) { Class::Edge } else { Class::Estimated };
+        let mut kinds: Vec<Class> = (0..all).map(of_edges).collect();
         for (number, class) in order[..count as usize].iter().enumerate() {
-            chosen[*class as usize] = Some(number as u32);
+            kinds[*class as usize] = Class::Chosen(number as u32);
         }
-        let classes = vec![Class::default(); count as usize];
+        let seen = vec![Seen::default(); count as usize];
+        let stands_for = (order.len() as u64 + count / 2) / count;
         let fetched = vec![None; machine.cores];
-        Some(Self { chosen, classes, known: FxHashMap::default(), fetched, estimated: 0 })
+        Some(Self { kinds, seen, stands_for, known: FxHashMap::default(), fetched, estimated: 0 })
     }
 
-    /// The class of a line among those that are simulated.
-    fn class(&self, line: u64) -> Option<u32> {
-        self.chosen[(line % self.chosen.len() as u64) as usize]
+    fn class(&self, line: u64) -> Class {
+        self.kinds[(line % self.kinds.len() as u64) as usize]
     }
 
     /// Whether a line is in a class that is simulated.
     pub fn has(&self, line: u64) -> bool {
-        self.class(line).is_some()
+        self.class(line) != Class::Estimated
     }
 
     /// Lines that a simulated one stands for.
     pub fn weight(&self, line: u64) -> u64 {
-        let all = self.chosen.len() as u64;
-        if self.has(line) { all / self.classes.len() as u64 } else { 1 }
+        if let Class::Chosen(_) = self.class(line) { self.stands_for } else { 1 }
     }
 
-    /// What a step is given whose line is in no simulated class; `None` if it must be simulated.
-    pub fn estimate(&mut self, line: u64, thread: u32, site: u32) -> Option<Served> {
+    /// What a step is given whose line is in no simulated class, and how long what it is given
+    /// took, ns; `None` if it must be simulated.
+    pub fn estimate(&mut self, line: u64, alike: Alike) -> Option<(Served, f64)> {
         if self.has(line) {
             return None;
         }
-        let known = self.known.get(&(thread, site)).map(|known| known.last.served);
-        self.estimated += u64::from(known.is_some());
-        known
+        let given = self.known.get_mut(&alike)?.any(None)?;
+        self.estimated += 1;
+        Some((given.served, given.ns))
     }
 
     /// A step was simulated: what it was given, whether by its own node if by memory, and how long
     /// it took.
-    pub fn note(&mut self, step: (u64, u32, u32), served: Served, is_local: bool, ns: f64) {
-        let (line, thread, site) = step;
-        let Some(class) = self.class(line) else { return };
+    pub fn note(&mut self, line: u64, alike: Alike, served: Served, is_local: bool, ns: f64) {
+        let Class::Chosen(class) = self.class(line) else { return };
         let place = match served.source {
             Source::Cache(level) => usize::from(level).min(LEVELS - 1),
             Source::Transfer { .. } => TRANSFER,
             Source::Memory if is_local => LOCAL,
             Source::Memory => REMOTE,
         };
-        let given = Given { class, served, place, ns };
-        let seen = &mut self.classes[class as usize];
+        let given = Given { served, place, ns };
+        let seen = &mut self.seen[class as usize];
         seen.steps += 1;
         seen.latency_ns += ns;
-        let known = self.known.entry((thread, site)).or_insert(Known { last: given, other: None });
-        let elsewhere = if known.last.class == class { known.other } else { Some(known.last) };
-        if let Some(guess) = elsewhere {
+        let known = self.known.entry(alike).or_default();
+        if let Some(guess) = known.any(Some(class)) {
             seen.errors[place] += 1.0;
             seen.errors[guess.place] -= 1.0;
             seen.latency_error_ns += ns - guess.ns;
         }
-        *known = Known { last: given, other: elsewhere };
+        known.note(class, given);
     }
 
     /// The intervals. `stalled_ns` is how long the thread with the longest time has stalled.
@@ -194,15 +270,15 @@ impl Sets {
         let of = |place: usize| self.half(|class| class.errors[place]);
         let mut hits = [0.0; LEVELS];
         (1..LEVELS).for_each(|level| hits[level] = of(level));
-        let simulated: u64 = self.classes.iter().map(|class| class.steps).sum();
-        let latency: f64 = self.classes.iter().map(|class| class.latency_ns).sum();
+        let simulated: u64 = self.seen.iter().map(|class| class.steps).sum();
+        let latency: f64 = self.seen.iter().map(|class| class.latency_ns).sum();
         let all = latency * (1.0 + estimated / simulated.max(1) as f64);
         let relative =
             if all > 0.0 { self.half(|class| class.latency_error_ns) / all } else { 0.0 };
         Margins {
             sampled: Sampled::Sets {
-                classes: self.classes.len() as u64,
-                of: self.chosen.len() as u64,
+                classes: self.seen.len() as u64,
+                of: self.kinds.len() as u64,
                 estimated: estimated / total.touched.max(1) as f64,
             },
             hits,
@@ -216,13 +292,13 @@ impl Sets {
     /// Half the interval of a sum over all steps that were estimated, from its error in each chosen
     /// class: the errors of as many classes as these steps would fill are those of single classes
     /// and, in all of them, that of their mean.
-    fn half(&self, error: impl Fn(&Class) -> f64) -> f64 {
-        let k = self.classes.len() as f64;
-        let steps: f64 = self.classes.iter().map(|class| class.steps as f64).sum();
+    fn half(&self, error: impl Fn(&Seen) -> f64) -> f64 {
+        let k = self.seen.len() as f64;
+        let steps: f64 = self.seen.iter().map(|class| class.steps as f64).sum();
         if steps == 0.0 {
             return 0.0;
         }
-        let variance = self.classes.iter().map(|class| error(class).powi(2)).sum::<f64>() / k;
+        let variance = self.seen.iter().map(|class| error(class).powi(2)).sum::<f64>() / k;
         let others = self.estimated as f64 / (steps / k);
         student(k) * (variance * (others + others * others / k)).sqrt()
     }
@@ -251,9 +327,11 @@ mod tests {
         let machine = machine(spec);
         assert_eq!(classes_of(&machine), 64);
         let sets = Sets::new(&machine, 8).unwrap();
-        assert_eq!((sets.classes.len(), (0..64).filter(|line| sets.has(*line)).count()), (8, 8));
-        assert_eq!(sets.weight((0..64).find(|line| sets.has(*line)).unwrap()), 8);
-        assert_eq!(Sets::new(&machine, 1024).unwrap().classes.len(), 4, "never fewer");
+        let simulated: Vec<u64> = (0..64).filter(|line| sets.has(*line)).collect();
+        assert_eq!((sets.seen.len(), simulated.len()), (8, 10), "and the borders of a page");
+        assert_eq!(sets.weight(simulated[1]), 8);
+        assert!([0, 63].iter().all(|edge| simulated.contains(edge) && sets.weight(*edge) == 1));
+        assert_eq!(Sets::new(&machine, 1024).unwrap().seen.len(), 4, "never fewer");
         assert!(Sets::new(&machine, 1).is_none());
     }
 
@@ -266,15 +344,16 @@ mod tests {
             let mut sets = Sets::new(&machine, 16).unwrap();
             let served =
                 |hit| Served::at(if hit { Source::Cache(1) } else { Source::Memory }, false);
-            let (chosen, others): (Vec<u64>, Vec<u64>) = (0..64).partition(|line| sets.has(*line));
+            let alike = |site| Alike { thread: 0, site, writes: false, coming: Coming::Own };
+            let (chosen, others): (Vec<u64>, Vec<u64>) = (1..63).partition(|line| sets.has(*line));
             for (k, line) in chosen.into_iter().enumerate() {
                 for n in 0..10 {
-                    sets.note((line, 0, 1), served(!differ || n % 4 < k), true, 1.0);
+                    sets.note(line, alike(1), served(!differ || n % 4 < k), true, 1.0);
                 }
             }
             for line in others {
-                assert!(sets.estimate(line, 0, 1).is_some());
-                assert!(sets.estimate(line, 0, 2).is_none(), "an unknown instruction");
+                assert!(sets.estimate(line, alike(1)).is_some());
+                assert!(sets.estimate(line, alike(2)).is_none(), "an unknown instruction");
             }
             sets.margins(&total, 10.0)
         };

@@ -48,17 +48,25 @@ pub struct Access {
     pub skipped: u64,
     /// Of a filtered stream: from now on, the thread's accesses to the line need not be in it.
     pub held: bool,
+    /// Of a stream that is filtered by a cache: the ways that the lines of the access take there,
+    /// plus 1, in the lower four bits and, of a second line, the upper ones; 0: not known.
+    pub ways: u8,
 }
 
 impl Access {
     /// An access of a stream that is not filtered.
     pub fn new(thread: u32, what: What, address: u64, bytes: u64, site: u32) -> Self {
-        Self { thread, what, address, bytes, site, skipped: 0, held: false }
+        Self { thread, what, address, bytes, site, skipped: 0, held: false, ways: 0 }
     }
 
     /// From here on, the thread is observed in a part of a window.
     pub fn window(thread: u32, window: u64, part: Part) -> Self {
         Self::new(thread, What::Window(part), window, 0, 0)
+    }
+
+    /// The way that the line number `k` of the access takes, plus 1; 0: not known.
+    pub fn way(&self, k: u64) -> u8 {
+        if k < 2 { self.ways >> (4 * k) & 15 } else { 0 }
     }
 
     /// Whether memory is read or written.

@@ -11,10 +11,10 @@ use crate::interconnect::Interconnect;
 use crate::machine::Machine;
 use crate::pages::Pages;
 use crate::prefetch::Prefetcher;
-use crate::prepare::Step;
 use crate::repeats::Jitter;
 use crate::run::Options;
-use crate::sets::Sets;
+use crate::sets::{Alike, Sets};
+use crate::step::Step;
 use crate::windows::Measured;
 use rustc_hash::FxHashMap;
 
@@ -221,7 +221,7 @@ impl<'m> System<'m> {
 
     /// Has the processor fetch what a later step of a thread needs.
     pub fn fetch(&self, thread: usize, step: &Step) {
-        self.caches.fetch(self.threads[thread].pu, step.line);
+        self.caches.fetch(self.threads[thread].pu, step.line, step.replaces);
     }
 
     /// One step of a thread.
@@ -245,10 +245,13 @@ impl<'m> System<'m> {
         let core = self.machine.pus[pu].core as usize;
         let regular = self.prefetchers[core].regular(step.site, step.line);
         let sets = self.sets.as_mut();
-        let estimate = sets.and_then(|sets| sets.estimate(step.line, step.thread, step.site));
-        let served = match estimate {
-            Some(served) => served,
-            None => self.caches.access(pu, step.line, writes),
+        let estimate = sets.and_then(|sets| sets.estimate(step.line, Alike::of(step)));
+        let (served, taken) = match estimate {
+            Some((served, ns)) => (served, Some(ns)),
+            None => {
+                self.caches.replace_next(pu, step.replaces);
+                (self.caches.access(pu, step.line, writes), None)
+            }
         };
         self.new_lines += u64::from(step.is_first);
         // What another one had taken comes back to a free place.
@@ -259,7 +262,7 @@ impl<'m> System<'m> {
         let inner = self.machine.caches[self.machine.pus[pu].chain[0] as usize].level;
         let mut ns = 0.0;
         if served.source != Source::Cache(inner) || served.ahead || served.invalidated > 0 {
-            ns = self.serve(thread, step, regular, &served);
+            ns = self.serve(thread, step, regular, &served, taken);
         } else {
             self.threads[thread].counts.hits[usize::from(inner).min(LEVELS - 1)] += 1;
         }
@@ -283,7 +286,7 @@ impl<'m> System<'m> {
         let node = self.machine.pus[self.threads[thread].pu].node;
         let is_local = served.source == Source::Memory && self.pages.node(step.page, node) == node;
         if let Some(sets) = &mut self.sets {
-            sets.note((step.line, step.thread, step.site), served, is_local, ns);
+            sets.note(step.line, Alike::of(step), served, is_local, ns);
         }
     }
 
@@ -299,8 +302,15 @@ impl<'m> System<'m> {
     }
 
     /// Counts what served an access that was no plain hit in the innermost cache, and takes its
-    /// time; returns that, ns.
-    fn serve(&mut self, thread: usize, step: &Step, regular: bool, served: &Served) -> f64 {
+    /// time; returns that, ns. `taken` is how long it took the one that was given the same.
+    fn serve(
+        &mut self,
+        thread: usize,
+        step: &Step,
+        regular: bool,
+        served: &Served,
+        taken: Option<f64>,
+    ) -> f64 {
         let machine = self.machine;
         let (pu, now) = (self.threads[thread].pu, self.threads[thread].clock.now);
         let writes = step.kind.writes();
@@ -314,9 +324,10 @@ impl<'m> System<'m> {
                 let inner = machine.caches[chain[0] as usize].level;
                 let hit = specs.clone().find(|spec| spec.level == level).map_or(0.0, |s| s.hit_ns);
                 // A line that is still on its way takes the rest of it.
-                let rest = match served.ahead {
-                    true => self.flying.remove(&step.line).map_or(0.0, |there| there - now),
-                    false => 0.0,
+                let rest = match (served.ahead, taken) {
+                    (true, Some(ns)) => ns,
+                    (true, None) => self.flying.remove(&step.line).map_or(0.0, |there| there - now),
+                    (false, _) => 0.0,
                 };
                 if level == inner { rest.max(0.0) } else { hit.max(rest) }
             }

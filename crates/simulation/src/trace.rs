@@ -16,8 +16,9 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Version of the format. 2: filtered streams; 3: blocks in Snappy's format; 4: windows.
-pub const TRACE_VERSION: u32 = 4;
+/// Version of the format. 2: filtered streams; 3: blocks in Snappy's format; 4: windows;
+/// 5: ways.
+pub const TRACE_VERSION: u32 = 5;
 /// The oldest version that is still read.
 const OLDEST: u32 = 3;
 const MAGIC: &[u8; 8] = b"TTTRACE\n";
@@ -110,6 +111,14 @@ impl<W: Write + Seek> TraceWriter<W> {
         Self { packer: None, ..self }
     }
 
+    /// The same for a stream that is filtered by a cache of which it knows `lines` lines of each
+    /// set.
+    #[must_use]
+    pub fn with_ways(mut self, lines: u32) -> Self {
+        self.end.cache_ways = lines;
+        self
+    }
+
     /// The next access. Once the trace is full, or cannot be written, nothing more is taken, and
     /// the end says why.
     pub fn access(&mut self, access: &Access) {
@@ -124,7 +133,7 @@ impl<W: Write + Seek> TraceWriter<W> {
     }
 
     fn encode(&mut self, access: &Access) {
-        let Access { thread, what, address, bytes, site, skipped, held } = *access;
+        let Access { thread, what, address, bytes, site, skipped, held, ways } = *access;
         let mut tag = match what {
             What::Read => 0,
             What::Write => 1,
@@ -162,6 +171,9 @@ impl<W: Write + Seek> TraceWriter<W> {
         }
         if skipped > 0 {
             number(&mut self.block, skipped);
+        }
+        if self.end.cache_ways > 0 {
+            self.block.push(ways);
         }
         self.guesses.note(&Access { bytes, ..*access }, guessed);
     }
@@ -311,8 +323,7 @@ impl<R: Read + Seek> TraceReader<R> {
     }
 
     fn decode(&mut self, bytes: &mut &[u8]) -> Option<Access> {
-        let (&tag, rest) = bytes.split_first()?;
-        *bytes = rest;
+        let tag = take_byte(bytes)?;
         let what = match tag & 3 {
             0 => What::Read,
             1 => What::Write,
@@ -342,8 +353,9 @@ impl<R: Read + Seek> TraceReader<R> {
         };
         let count = if tag & SAME_BYTES == 0 { take_number(bytes)? } else { guess.bytes };
         let skipped = if tag & SKIPS == 0 { 0 } else { take_number(bytes)? };
+        let ways = if self.end.cache_ways > 0 { take_byte(bytes)? } else { 0 };
         let (site, held) = (guess.site, tag & HELD != 0);
-        let access = Access { thread, what, address, bytes: count, site, skipped, held };
+        let access = Access { thread, what, address, bytes: count, site, skipped, held, ways };
         self.guesses.note(&access, guessed);
         if let What::Window(_) = what {
             let part = [Part::Unseen, Part::WarmUp, Part::Counted];
@@ -422,11 +434,16 @@ fn number(into: &mut Vec<u8>, mut value: u64) {
     into.push(value as u8);
 }
 
+fn take_byte(bytes: &mut &[u8]) -> Option<u8> {
+    let (&byte, rest) = bytes.split_first()?;
+    *bytes = rest;
+    Some(byte)
+}
+
 fn take_number(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
-        let (&byte, rest) = bytes.split_first()?;
-        *bytes = rest;
+        let byte = take_byte(bytes)?;
         value |= u64::from(byte & 0x7f) << shift;
         if byte & 0x80 == 0 {
             return Some(value);

@@ -14,6 +14,7 @@ fn accesses(count: u64) -> Vec<Access> {
         site: (k % 11) as u32,
         skipped: [0, 3, 1 << 40][(k % 3) as usize],
         held: k.is_multiple_of(5),
+        ways: 0,
     };
     (0..count).map(access).collect()
 }
@@ -40,6 +41,18 @@ fn what_is_written_is_read() {
         assert!(found == all, "{count}");
         assert_eq!((end.accesses, end.cut, end.command), (count, None, vec!["a".into()]));
     }
+}
+
+#[test]
+fn ways_are_kept_where_the_filter_is_a_cache() {
+    let with_ways = |(k, access)| Access { ways: (k % 200) as u8, ..access };
+    let all: Vec<Access> = accesses(1000).into_iter().enumerate().map(with_ways).collect();
+    let writer = TraceWriter::new(Cursor::new(Vec::new()), u64::MAX).unwrap();
+    let mut writer = writer.with_ways(8);
+    all.iter().for_each(|access| writer.access(access));
+    let (found, end) = read(&writer.finish(|_| {}).unwrap().0.into_inner()).unwrap();
+    assert!(found == all);
+    assert_eq!(end.cache_ways, 8);
 }
 
 #[test]

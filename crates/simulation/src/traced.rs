@@ -90,6 +90,10 @@ pub struct TraceEnd {
     /// Ways of each of these sets.
     #[serde(default = "one")]
     pub filter_ways: u32,
+    /// Lines that the filter knows of each of these sets, if it is a cache, so that each access
+    /// says which way its line takes there; 0: it is none.
+    #[serde(default)]
+    pub cache_ways: u32,
     /// The command line.
     #[serde(default)]
     pub command: Vec<String>,

@@ -100,6 +100,7 @@ fn nine_intervals_in_ten_hold_the_truth() {
             look("transfers", all.transferred(), part.transferred(), margins.transfers);
             look("local", all.local, part.local, margins.local);
             look("remote", all.remote(), part.remote(), margins.remote);
+            look("ns", all.time_ns as u64, part.time_ns as u64, margins.time_ns);
         }
     }
     assert!(figures > 60, "{figures}");

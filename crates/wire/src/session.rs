@@ -44,7 +44,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 /// objects; 8: call paths, zones, mapped files; 9: pages; 10: light code between windows; 11: first
 /// writes of unknown blocks; 12: filtered traces; 13: which file a mapping was of; 14: lone
 /// programs; 15: returns; 16: native time; 18: gaps; 21: solo time.
-pub const VERSION: u32 = 21;
+pub const VERSION: u32 = 22;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
 /// Added where otherwise an odd number of variables would be taken out again: see
@@ -216,10 +216,10 @@ pub struct Header {
     pub cache_kib: AtomicU32,
     /// One of [`mode`].
     pub mode: AtomicU32,
-    /// In a mode with checks: accesses are traced but for those that hit in a cache of
-    /// [`trace::SETS`](crate::trace::SETS) sets with that many ways, at most
-    /// [`trace::MAX_WAYS`](crate::trace::MAX_WAYS); 0: there is no trace.
+    /// In a mode with checks: [`Filter::ways`](crate::trace::Filter::ways) of the trace.
     pub trace_ways: AtomicU32,
+    /// [`Filter::lines`](crate::trace::Filter::lines) of it.
+    pub trace_lines: AtomicU32,
     /// 1: child processes get segments of their own; 0: they run natively.
     pub follow: AtomicU32,
     /// Most chunks for events (lines and sites) and for cells; counting goes on coarser beyond.

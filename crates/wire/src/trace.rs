@@ -53,10 +53,55 @@ pub mod seen {
 /// of it.
 pub const SETS: u32 = 64;
 /// Most ways of these sets.
-pub const MAX_WAYS: u32 = 4;
+pub const MAX_WAYS: u32 = 6;
+/// Most lines that the filter knows of each set.
+pub const MAX_LINES: u32 = 12;
 /// In [`Access::address`] of a filtered trace: where the number of accesses begins that the thread
 /// has made since its last record and that are not in the trace.
 pub const SKIPPED_SHIFT: u32 = 48;
+
+/// In [`Access::bytes`] of a filtered trace: where the ways begin into which the cache that the
+/// filter stands for takes the lines of the access, the first one lowest, [`WAY_BITS`] each and
+/// plus 1. 0: that is not told, as of accesses to more than two lines.
+pub const WAYS_SHIFT: u32 = 48;
+/// Bits of each way above [`WAYS_SHIFT`].
+pub const WAY_BITS: u32 = 4;
+
+/// What a trace leaves out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Filter {
+    /// Accesses to the last few lines of each of [`SETS`] sets pass unseen: that many, at most
+    /// [`MAX_WAYS`]. 0: there is no filtered trace.
+    pub ways: u32,
+    /// Accesses to that many lines of each set are left out, at most [`MAX_LINES`]. If they are
+    /// more than `ways`, the filter is a cache: it knows in which order those were used that it
+    /// sees, and the trace says which line each one takes the place of.
+    pub lines: u32,
+}
+
+impl Filter {
+    /// One whose accesses all pass unseen.
+    pub fn of_ways(ways: u32) -> Self {
+        Self { ways, lines: ways }
+    }
+
+    /// One that is a cache with `sets` sets of `ways` ways, if there can be one. The order in which
+    /// half the lines are used is not seen.
+    pub fn like_cache(sets: u64, ways: u32) -> Option<Self> {
+        let can = sets == u64::from(SETS) && (2..=MAX_LINES).contains(&ways);
+        can.then_some(Self { ways: ways / 2, lines: ways })
+    }
+
+    /// Whether there is a filtered trace.
+    pub fn is_some(self) -> bool {
+        self.ways > 0
+    }
+
+    /// Whether the trace says which line each one takes the place of.
+    pub fn is_cache(self) -> bool {
+        self.lines > self.ways
+    }
+}
 
 /// Bits of a thread's id in [`Access::thread_and_what`]; what the record says stands above them.
 pub const THREAD_BITS: u32 = 16;

@@ -17,6 +17,13 @@
 // Memory that processes share is in the trace of each of them, by the process's own addresses. No
 // thread is granted a line of it, so none of its accesses is quiet.
 //
+// A filter may also be a cache: one that knows more lines of each set (`lines`) than the thread is
+// granted. What the thread was granted of the others is set aside: it has to ask before it accesses
+// them, so the filter knows in which order they are used. If the line was still the thread's, that
+// is a hit, the thread is granted the line again, and the trace says nothing. What is not in the
+// cache is in the trace, with the way that it takes, so that the simulated cache has the same
+// lines.
+//
 // How often a line moves that threads contend for depends on how they are interleaved. A thread is
 // not granted a line that changes hands again and again.
 #ifndef TT_FILTER_H
@@ -27,20 +34,25 @@
 #endif
 
 SHARED u64 tt_trace_ways;    // of each set; 0: there is no filtered trace
+SHARED u64 tt_trace_lines;   // that the filter knows of each set
 SHARED u64 tt_trace_filters; // address of the filter of the thread with id 0
 SHARED u64 tt_hands;         // address of a u16 for each line
 
 #ifndef MODE
-#define PAGE_SETS 16
+// As many sets as the TLBs of families.json have, and half as many ways as most.
+#define PAGE_SETS 128
+#define PAGE_WAYS 6
 
 struct trace_filter {
-    u64 accounted; // accesses that are in the trace, or of which it says how many they were
-    u64 turn;      // number of its last record
-    u64 seen;      // window, and how the thread is observed in it, as the trace last said
-    u64 pages[PAGE_SETS][TRACE_MAX_WAYS];   // last pages in each set of pages, plus 1, newest first
-    u64 of_page[PAGE_SETS][TRACE_MAX_WAYS]; // sets that may hold lines of these, as bits
-    u64 lines[TRACE_SETS][TRACE_MAX_WAYS];  // last lines in each set, plus 1, newest first
+    u64 accounted;                   // accesses that are in the trace, or of which it says how many they were
+    u64 turn;                        // number of its last record
+    u64 seen;                        // window, and how the thread is observed in it, as the trace last said
+    u64 pages[PAGE_SETS][PAGE_WAYS]; // last pages in each set of pages, plus 1, newest first
+    u64 of_page[PAGE_SETS][PAGE_WAYS]; // sets that may hold lines of these, as bits
+    // Last lines in each set, newest first: number plus 1, and the way.
+    u64 lines[TRACE_SETS][TRACE_MAX_LINES];
 };
+_Static_assert(TRACE_MAX_LINES < 1 << TRACE_WAY_BITS, "ways have room");
 _Static_assert(sizeof(struct trace_filter) <= TRACE_FILTER_BYTES && TRACE_SETS <= 64, "room for it");
 
 static inline struct trace_filter *filter_of(const struct thread *t) {
@@ -49,12 +61,21 @@ static inline struct trace_filter *filter_of(const struct thread *t) {
 
 static inline u64 line_of(u64 address) { return address >> tt_block_shift; }
 
-// Where `value` is among the last ones of a set; `tt_trace_ways` if it is not.
-static inline u64 way_of(const u64 *ways, u64 value) {
+// Where the page is among the last ones of its set; `PAGE_WAYS` if it is not.
+static inline u64 way_of_page(const struct trace_filter *f, u64 page) {
+    const u64 *pages = f->pages[page % PAGE_SETS];
     u64 way = 0;
-    while (way < tt_trace_ways && ways[way] != value)
+    while (way < PAGE_WAYS && pages[way] != page + 1)
         way++;
     return way;
+}
+
+// Where the line is among those that are known of its set; `tt_trace_lines` if it is not.
+static inline u64 index_of(const u64 *lines, u64 line) {
+    u64 at = 0;
+    while (at < tt_trace_lines && lines[at] >> TRACE_WAY_BITS != line + 1)
+        at++;
+    return at;
 }
 
 // Makes room for a new value in front of those before `way`.
@@ -63,10 +84,43 @@ static inline void shift(u64 *ways, u64 way) {
         ways[way] = ways[way - 1];
 }
 
-static int is_quiet(const struct thread *t, u64 address, int writes) {
-    u64 line = line_of(address);
-    const u64 *ways = filter_of(t)->lines[line & (TRACE_SETS - 1)];
-    return way_of(ways, line + 1) < tt_trace_ways && look(grant_of(t, address)) & (writes ? OWN : READ);
+// The thread asks for the line again.
+static inline void give_up(struct thread *t, u64 line) {
+    take_back(grant_of(t, line << tt_block_shift), NOTHING);
+}
+
+// The way that a line has or takes which is at `at`, or not there.
+static inline u64 way_at(const u64 *lines, u64 at) {
+    u64 way = 0, entry = lines[at < tt_trace_lines ? at : tt_trace_lines - 1];
+    if (entry)
+        return entry & ((1u << TRACE_WAY_BITS) - 1);
+    while (lines[way])
+        way++;
+    return way;
+}
+
+// The line is the newest one of its set, where it has been at `at`, if anywhere.
+static void renew_line(struct thread *t, u64 *lines, u64 at, u64 line) {
+    u64 way = way_at(lines, at);
+    if (at == tt_trace_lines && lines[--at])
+        give_up(t, (lines[at] >> TRACE_WAY_BITS) - 1);
+    u64 left = lines[tt_trace_ways - 1];
+    if (at >= tt_trace_ways && left)
+        set_aside(grant_of(t, ((left >> TRACE_WAY_BITS) - 1) << tt_block_shift));
+    shift(lines, at);
+    lines[0] = (line + 1) << TRACE_WAY_BITS | way;
+}
+
+static int is_quiet(struct thread *t, u64 address, int writes) {
+    u64 line = line_of(address), *lines = filter_of(t)->lines[line & (TRACE_SETS - 1)];
+    u64 at = index_of(lines, line), asked = writes ? OWN : READ;
+    u8 *grants = grant_of(t, address);
+    if (at < tt_trace_ways)
+        return look(grants) & asked;
+    if (at == tt_trace_lines || !(look(grants) & aside(asked)) || !resume(address, grants))
+        return 0;
+    renew_line(t, lines, at, line);
+    return 1;
 }
 
 // In what is known of a line: how often it has changed hands of late, and when it last did, in
@@ -118,9 +172,24 @@ static u64 skip_filtered(struct thread *t, u64 now) {
     return skipped;
 }
 
+// The way that a line takes in the cache that the filter is, plus 1.
+static u64 way_for(const struct trace_filter *f, u64 line) {
+    const u64 *lines = f->lines[line & (TRACE_SETS - 1)];
+    return way_at(lines, index_of(lines, line)) + 1;
+}
+
+// The ways of an access to one line or two, as a record has them.
+static u64 ways_for(const struct trace_filter *f, u64 start, u64 bytes) {
+    u64 first = line_of(start), last = line_of(start + bytes - 1);
+    if (tt_trace_lines == tt_trace_ways || last - first > 1)
+        return 0;
+    return (way_for(f, first) | (last > first ? way_for(f, last) << TRACE_WAY_BITS : 0)) << TRACE_WAYS_SHIFT;
+}
+
 // The access is in the trace, with how many were quiet since the one before.
 static void trace_filtered(struct thread *t, u64 start, u64 bytes, int writes, u32 site, int held) {
     struct trace_filter *f = filter_of(t);
+    bytes |= ways_for(f, start, bytes);
     u64 skipped = skip_filtered(t, 1);
     u32 what = (writes ? TRACE_WRITE : TRACE_READ) | (held ? TRACE_HELD : 0);
     f->turn = trace(t->id, what, start | skipped << TRACE_SKIPPED_SHIFT, bytes, site);
@@ -143,28 +212,23 @@ void tt_trace_window(struct thread *t, int was_observed) {
     trace(t->id, TRACE_WINDOW, window | skipped << TRACE_SKIPPED_SHIFT, how, 0);
 }
 
-// The thread asks for the line again.
-static inline void give_up(struct thread *t, u64 line) {
-    take_back(grant_of(t, line << tt_block_shift), NOTHING);
-}
-
 // The lines of a page that others are in the way of.
 static void give_up_page(struct thread *t, struct trace_filter *f, u64 page, u64 sets) {
     for (; sets; sets &= sets - 1) {
-        u64 *ways = f->lines[__builtin_ctzll(sets)];
-        for (u64 way = 0; way < tt_trace_ways; way++)
-            if (ways[way] && (ways[way] - 1) << tt_block_shift >> PAGE_SHIFT == page) {
-                give_up(t, ways[way] - 1);
-                ways[way] = 0;
-            }
+        const u64 *lines = f->lines[__builtin_ctzll(sets)];
+        for (u64 at = 0; at < tt_trace_lines; at++) {
+            u64 line = (lines[at] >> TRACE_WAY_BITS) - 1;
+            if (lines[at] && line << tt_block_shift >> PAGE_SHIFT == page)
+                give_up(t, line);
+        }
     }
 }
 
 // The page is the newest one in its set; returns where the sets that hold its lines are noted.
 static u64 *hold_page(struct thread *t, struct trace_filter *f, u64 page) {
     u64 *pages = f->pages[page % PAGE_SETS], *sets = f->of_page[page % PAGE_SETS];
-    u64 way = way_of(pages, page + 1), held = 0;
-    if (way < tt_trace_ways)
+    u64 way = way_of_page(f, page), held = 0;
+    if (way < PAGE_WAYS)
         held = sets[way];
     else if (pages[--way])
         give_up_page(t, f, pages[way] - 1, sets[way]);
@@ -180,11 +244,8 @@ static void hold(struct thread *t, u64 address, int held) {
     struct trace_filter *f = filter_of(t);
     u64 line = line_of(address), set = line & (TRACE_SETS - 1);
     *hold_page(t, f, address >> PAGE_SHIFT) |= 1ull << set;
-    u64 *ways = f->lines[set], way = way_of(ways, line + 1);
-    if (way == tt_trace_ways && ways[--way])
-        give_up(t, ways[way] - 1);
-    shift(ways, way);
-    ways[0] = line + 1;
+    u64 *lines = f->lines[set];
+    renew_line(t, lines, index_of(lines, line), line);
     if (!held)
         take_back(grant_of(t, address), NOTHING);
 }

@@ -53,7 +53,17 @@ static inline unsigned pairs(unsigned lower, unsigned upper) {
     return (lower & upper & (READ | WRITE)) << 2;
 }
 
-enum { PAIRS = READ_PAIR | WRITE_PAIR, NOTHING = 0, READING = READ | READ_PAIR };
+enum { PAIRS = READ_PAIR | WRITE_PAIR, NOTHING = 0, READING = READ | READ_PAIR | READ_ASIDE };
+enum { ASIDE = READ_ASIDE | WRITE_ASIDE | OWN_ASIDE };
+
+_Static_assert(READ_ASIDE == READ << 5 && WRITE_ASIDE == WRITE << 5 && OWN_ASIDE == OWN << 3, "shifts");
+
+// The same, set aside, and the other way round.
+static inline unsigned aside(unsigned bits) { return (bits & (READ | WRITE)) << 5 | (bits & OWN) << 3; }
+
+static inline unsigned granted_by(unsigned bits) {
+    return (bits & (READ_ASIDE | WRITE_ASIDE)) >> 5 | (bits & OWN_ASIDE) >> 3;
+}
 
 static inline u8 look(const u8 *at) { return __atomic_load_n(at, __ATOMIC_RELAXED); }
 
@@ -112,19 +122,35 @@ static inline void settle(u64 address, u8 *at) {
         take_back(at, NOTHING);
 }
 
-// Grants the calling thread one bit more of a block for which it has been granted `condition`; not
-// if that has been taken back.
-static inline int grant_more(u64 address, u8 *at, unsigned bit, unsigned condition) {
-    unsigned below = is_first_in_line(at) ? NOTHING : look(at - 1), with_below = pairs(below, bit);
-    if (!(__atomic_fetch_or(at, (u8)(bit | with_below), __ATOMIC_SEQ_CST) & condition)) {
-        __atomic_fetch_and(at, (u8) ~(bit | with_below), __ATOMIC_SEQ_CST);
+// Grants the calling thread more of a block for which it has been granted `condition`; not if any
+// of that has been taken back.
+static inline int grant_more(u64 address, u8 *at, unsigned bits, unsigned condition) {
+    unsigned below = is_first_in_line(at) ? NOTHING : look(at - 1), with_below = pairs(below, bits);
+    if ((__atomic_fetch_or(at, (u8)(bits | with_below), __ATOMIC_SEQ_CST) & condition) != condition) {
+        __atomic_fetch_and(at, (u8) ~(bits | with_below), __ATOMIC_SEQ_CST);
         return 0;
     }
-    unsigned above = is_last_in_line(at) ? NOTHING : look(at + 1), with_above = pairs(bit, above);
+    unsigned above = is_last_in_line(at) ? NOTHING : look(at + 1), with_above = pairs(bits, above);
     if (with_above & ~above)
         __atomic_fetch_or(at + 1, (u8)with_above, __ATOMIC_SEQ_CST);
     settle(address, at);
     return 1;
+}
+
+// Sets aside what the calling thread is granted of a block.
+static inline void set_aside(u8 *at) {
+    u8 bits = look(at), left;
+    do
+        left = (u8)((bits & ASIDE) | aside(bits));
+    while (!__atomic_compare_exchange_n(at, &bits, left, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    if (!is_last_in_line(at) && look(at + 1) & PAIRS)
+        __atomic_fetch_and(at + 1, (u8)~PAIRS, __ATOMIC_RELAXED);
+}
+
+// Grants the calling thread again what was set aside; not if any of it has been taken back.
+static inline int resume(u64 address, u8 *at) {
+    unsigned known = look(at) & ASIDE;
+    return grant_more(address, at, granted_by(known), known);
 }
 
 // Grants the calling thread these bits of the block, and pairs with its neighbours; the word can be

@@ -21,7 +21,7 @@ use recorder::progress::{Look, Progress};
 use recorder::record::{Recording, Wishes, record};
 use recorder::reference::Following;
 use recorder::session::SessionOptions;
-use recorder::trace::FILTER_WAYS;
+use recorder::trace::{FOR_ANY_MACHINE, Filter};
 use recorder::{RecorderError, Streams, Target};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -195,7 +195,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         counted: args.counted(),
         windows: args.windows(),
         follow: !args.no_follow,
-        trace_ways: if args.trace { FILTER_WAYS } else { 0 },
+        trace: if args.trace { FOR_ANY_MACHINE } else { Filter::default() },
         code_cache: !args.no_code_cache,
         objects: !args.no_objects,
         pages: args.pages,

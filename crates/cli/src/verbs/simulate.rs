@@ -25,7 +25,7 @@ use crate::traces;
 use anyhow::{Context, bail, ensure};
 use clap::ArgGroup;
 use placement::{DataPolicy, PolicyKind};
-use recorder::trace::FILTER_WAYS;
+use recorder::trace::{FOR_ANY_MACHINE, Filter};
 use simulation::{Job, Machine, Options, Outcome, Sampled, Usage, simulate};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -175,8 +175,8 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     let (mut source, code) = match &args.trace {
         Some(path) => (source::Source::open(path)?, 0),
         None => {
-            let (ways, windows) = (filter_ways(&machines), args.windows());
-            match source::record(&args.command, args.max_trace, ways, windows)? {
+            let (filter, windows) = (filter(&machines), args.windows());
+            match source::record(&args.command, args.max_trace, filter, windows)? {
                 Ok(recorded) => recorded,
                 Err(code) => return Ok(code),
             }
@@ -370,20 +370,31 @@ fn notes(
     notes
 }
 
-/// Ways of a filter that fits all machines.
-fn filter_ways(machines: &[OnMachine]) -> u32 {
-    machines.iter().map(|on| filter_ways_for(on.machine.fewest_ways())).min().unwrap_or(1)
+/// A filter that fits all machines: if they all have the same innermost caches, each of one PU, and
+/// a filter can be such a cache, that.
+fn filter(machines: &[OnMachine]) -> Filter {
+    let ways = machines.iter().map(|on| filter_ways_for(on.machine.fewest_ways())).min();
+    let mut caches = machines.iter().map(|on| on.machine.cache_of_each_pu());
+    let of_first = caches.next().flatten();
+    let same = of_first.filter(|_| caches.all(|cache| cache == of_first));
+    match same.and_then(|(sets, ways)| Filter::like_cache(sets, ways)) {
+        Some(cache) => cache,
+        None => Filter::of_ways(ways.unwrap_or(1)),
+    }
 }
 
 /// Ways of a filter that fits caches with `ways`: half of them, since it forgets in which order
 /// its lines were used.
 fn filter_ways_for(ways: u32) -> u32 {
-    (ways / 2).clamp(1, FILTER_WAYS)
+    (ways / 2).clamp(1, FOR_ANY_MACHINE.ways)
 }
 
 /// Where accesses have been left out of a trace that a machine may have to see.
 fn misfit(on: &OnMachine, end: &simulation::TraceEnd) -> Option<String> {
     let (sets, ways) = (on.machine.filter_sets(), on.machine.fewest_ways());
+    if end.cache_ways > 0 {
+        return None; // made for the machines that are simulated
+    }
     let fits = sets.is_multiple_of(u64::from(end.filter_sets.max(1)));
     let fits = fits && on.machine.line_bytes >= 64 && end.filter_ways <= filter_ways_for(ways);
     (end.filter_sets > 0 && !fits).then(|| {
@@ -404,5 +415,19 @@ mod tests {
     fn a_part_is_one_in_so_many() {
         assert_eq!(one_in("1/16"), Ok(16));
         assert!(["16", "1/0", "2/3", "1/x", ""].iter().all(|text| one_in(text).is_err()));
+    }
+
+    #[test]
+    fn the_filter_is_the_innermost_cache_where_all_are_alike_and_not_shared() {
+        let on = |specs: &[&str]| {
+            let specs: Vec<String> = specs.iter().map(|spec| (*spec).to_string()).collect();
+            let filter = filter(&machines(&specs).unwrap());
+            (filter.ways, filter.lines)
+        };
+        let own = "core:4 l1d:1(size=32KiB) pu:1";
+        assert_eq!(on(&[own]), (4, 8));
+        assert_eq!(on(&[own, "pack:2 core:8 l1d:1(size=32KiB) pu:1"]), (4, 8));
+        assert_eq!(on(&["core:4 l1d:1(size=32KiB) pu:2"]), (4, 4), "threads share it");
+        assert_eq!(on(&[own, "core:4 l1d:1(size=16KiB) pu:1"]), (4, 4), "they differ");
     }
 }

@@ -21,7 +21,8 @@ use types::ThreadId;
 use wire::session::{Header, MAX_SEGMENTS, SEGMENT_BYTES, TRACE_OFFSET};
 use wire::shared::{self, Shared};
 use wire::trace::{
-    Access, PAGE_SHIFT, RECORDS, SHARED_BYTES_BITS, SKIPPED_SHIFT, THREAD_BITS, seen, what,
+    Access, PAGE_SHIFT, RECORDS, SHARED_BYTES_BITS, SKIPPED_SHIFT, THREAD_BITS, WAYS_SHIFT, seen,
+    what,
 };
 
 /// What one process has done.
@@ -67,6 +68,9 @@ pub struct Filtered {
     pub skipped: u64,
     /// From now on, the thread's accesses to the line need not be in the trace.
     pub held: bool,
+    /// Where the lines come in the cache that the filter stands for, as above
+    /// [`WAYS_SHIFT`](wire::trace::WAYS_SHIFT).
+    pub ways: u8,
     /// It is no access: from here on, the thread is observed in another way. The window, and how.
     pub window: Option<(u64, Seen)>,
 }
@@ -116,7 +120,7 @@ pub fn follow<'a>(
         let segments = first.records()[0].segments.load(Relaxed).clamp(1, MAX_SEGMENTS);
         while rings.len() < segments as usize {
             let ring = Ring::open(memory, rings.len() as u32, options)?;
-            let replays = !following.only_tee && options.trace_ways == 0;
+            let replays = !following.only_tee && !options.trace.is_some();
             rings.push(Ring { replays, ..ring });
         }
         let mut busy = false;
@@ -239,7 +243,7 @@ impl<'a> Ring<'a> {
             next: 0,
             replay: Reference::new(options.block_bytes).with_pages(options.pages),
             replays: true,
-            skipped: (options.trace_ways > 0).then(HashMap::new),
+            skipped: options.trace.is_some().then(HashMap::new),
             missing: 0,
             lines: HashMap::new(),
             execs: 0,
@@ -332,6 +336,8 @@ impl<'a> Ring<'a> {
             is &= !what::HELD;
             filtered.skipped = address >> SKIPPED_SHIFT;
             address &= (1 << SKIPPED_SHIFT) - 1;
+            filtered.ways = (bytes >> WAYS_SHIFT) as u8;
+            bytes &= (1 << WAYS_SHIFT) - 1;
             if matches!(is, what::READ | what::WRITE | what::WINDOW) && !skipped.is_empty() {
                 filtered.skipped += skipped.remove(&thread).unwrap_or(0);
             }

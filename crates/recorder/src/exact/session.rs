@@ -18,6 +18,7 @@ use types::tally::{self, Meaning};
 use wire::detail::{CHUNK_BYTES, gap};
 use wire::pages::known;
 use wire::session::{self, Calls, Header, Module, ThreadArea, ThreadPage, mode};
+use wire::trace::Filter;
 use wire::windows::leave;
 
 /// Bytes of the blocks with which the engine can count accesses by page.
@@ -34,10 +35,8 @@ pub struct SessionOptions {
     pub cache_kib: u32,
     /// How much detail is counted.
     pub counted: Counted,
-    /// In `Matrix` and `Detail`, also trace accesses, but for quiet ones, which hit in a cache of
-    /// [`SETS`](wire::trace::SETS) sets with that many ways, up to
-    /// [`MAX_WAYS`](wire::trace::MAX_WAYS); 0: none are traced.
-    pub trace_ways: u32,
+    /// In `Matrix` and `Detail`, also trace accesses, but for those that this leaves out.
+    pub trace: Filter,
     /// Record child processes, each into a segment of its own; false: they run natively.
     pub follow: bool,
     /// Most child processes that are recorded.
@@ -71,7 +70,7 @@ impl Default for SessionOptions {
             disable: 0,
             cache_kib: 0,
             counted: Counted::Detail,
-            trace_ways: 0,
+            trace: Filter::default(),
             follow: true,
             children: session::MAX_SEGMENTS - 1,
             slice: Duration::from_millis(10),
@@ -101,7 +100,7 @@ impl SessionOptions {
 
     /// Whether accesses come in a ring.
     pub fn traces(&self) -> bool {
-        self.counted == Counted::Reference || self.trace_ways > 0
+        self.counted == Counted::Reference || self.trace.is_some()
     }
 
     /// Whether the engine counts accesses by page. (The reference does without its help.)
@@ -112,7 +111,7 @@ impl SessionOptions {
     /// Whether slow paths note what lies on pages, and nothing is counted by page.
     pub fn names_pages(&self) -> bool {
         let can = matches!(self.counted, Counted::Matrix | Counted::Detail);
-        can && self.name_pages && self.trace_ways > 0 && !self.pages
+        can && self.name_pages && self.trace.is_some() && !self.pages
     }
 
     /// Refuses block sizes that the shadow memory cannot have.
@@ -230,7 +229,8 @@ impl Session {
             header.disable.store(options.disable, Relaxed);
             header.cache_kib.store(options.cache_kib, Relaxed);
             header.mode.store(options.mode(), Relaxed);
-            header.trace_ways.store(options.trace_ways, Relaxed);
+            header.trace_ways.store(options.trace.ways, Relaxed);
+            header.trace_lines.store(options.trace.lines, Relaxed);
             let chunks = |bytes: u64| (bytes / CHUNK_BYTES).min(session::MAX_CHUNKS as u64) as u32;
             header.event_chunks.store(chunks(options.event_bytes), Relaxed);
             header.cell_chunks.store(chunks(options.cell_bytes), Relaxed);

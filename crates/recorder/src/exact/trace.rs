@@ -15,9 +15,11 @@ use std::fs::File;
 use std::io::{self, BufWriter};
 use std::sync::Arc;
 
-/// Ways of the filter where nothing is known of the machines that will be simulated: half of what
-/// most innermost caches have.
-pub const FILTER_WAYS: u32 = wire::trace::MAX_WAYS;
+pub use wire::trace::Filter;
+
+/// Where nothing is known of the machines that will be simulated: half the ways that most innermost
+/// caches have.
+pub const FOR_ANY_MACHINE: Filter = Filter { ways: 4, lines: 4 };
 
 /// Traces that are written at the same time, at most: of more processes, the one that has been
 /// quiet for longest loses its trace.
@@ -30,7 +32,7 @@ type Begin<'a> = dyn FnMut(u32) -> io::Result<File> + Send + 'a;
 struct Writing<'a> {
     begin: Box<Begin<'a>>,
     room: Arc<Room>,
-    filter_ways: u32,
+    filter: Filter,
     compresses: bool,
 }
 
@@ -62,24 +64,24 @@ pub struct Trace {
     sites: Vec<bool>,
     /// Whether there are times in which accesses were not observed.
     has_windows: bool,
-    filter_ways: u32,
+    filter: Filter,
     /// When the last access was made.
     last: u64,
 }
 
 impl<'a> Traces<'a> {
-    /// Traces in files that `begin` makes, together of at most about `max_bytes`, without what hits
-    /// in a filter of `filter_ways` ways. That of the first process is made at once.
+    /// Traces in files that `begin` makes, together of at most about `max_bytes`, without what
+    /// `filter` leaves out. That of the first process is made at once.
     ///
     /// # Errors
     /// When its file cannot be written.
     pub fn new(
         max_bytes: u64,
-        filter_ways: u32,
+        filter: Filter,
         begin: impl FnMut(u32) -> io::Result<File> + Send + 'a,
     ) -> io::Result<Self> {
         let room = Arc::new(Room::new(max_bytes));
-        let mut writing = Writing { begin: Box::new(begin), room, filter_ways, compresses: true };
+        let mut writing = Writing { begin: Box::new(begin), room, filter, compresses: true };
         let processes = vec![OfProcess::Open(Box::new(writing.begin(0)?))];
         Ok(Self { writing, processes, time: 0, problem: None })
     }
@@ -186,8 +188,9 @@ impl Writing<'_> {
         let writer = TraceWriter::sharing(file, self.room.clone())?;
         let writer = if self.compresses { writer } else { writer.without_compression() };
         let (accounted, sites, has_windows) = Default::default();
-        let filter_ways = self.filter_ways;
-        Ok(Trace { writer, accounted, sites, has_windows, filter_ways, last: 0 })
+        let filter = self.filter;
+        let writer = if filter.is_cache() { writer.with_ways(filter.lines) } else { writer };
+        Ok(Trace { writer, accounted, sites, has_windows, filter, last: 0 })
     }
 }
 
@@ -209,6 +212,7 @@ impl Trace {
             site: access.site,
             skipped: filtered.skipped,
             held: filtered.held,
+            ways: filtered.ways,
         };
         if matches!(access.what, What::Read | What::Write) {
             self.account(access.thread.0, 1 + filtered.skipped);
@@ -276,7 +280,7 @@ impl Trace {
         let (file, end) = self.writer.finish(|end| {
             end.windows = self.has_windows;
             end.filter_sets = wire::trace::SETS;
-            end.filter_ways = self.filter_ways;
+            end.filter_ways = self.filter.ways;
             end.command = profile.meta.command.clone();
             end.threads = profile.threads.iter().map(traced_thread).collect();
             end.sites = sites;
@@ -306,7 +310,8 @@ mod tests {
 
     #[test]
     fn the_process_that_was_quiet_for_longest_loses_its_trace_but_not_the_largest() {
-        let mut traces = Traces::new(u64::MAX, 1, |_| File::create("/dev/null")).unwrap();
+        let mut traces =
+            Traces::new(u64::MAX, Filter::of_ways(1), |_| File::create("/dev/null")).unwrap();
         let mut following = traces.following();
         let tee = following.tee.as_mut().unwrap();
         let (thread, what) = (ThreadId(0), What::Read);

@@ -7,7 +7,7 @@ use anyhow::Context;
 use profile::{PageTables, Profile};
 use recorder::record::Recording;
 use recorder::reference::Following;
-use recorder::trace::{FILTER_WAYS, Trace, Traces};
+use recorder::trace::{FOR_ANY_MACHINE, Trace, Traces};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -37,7 +37,7 @@ impl KeptTraces {
         let folder = TempDir::new_in(beside.unwrap_or(Path::new("."))).with_context(cannot)?;
         let path = folder.path().to_path_buf();
         let begin = move |process: u32| File::create_new(path.join(process.to_string()));
-        let traces = Traces::new(max_bytes, FILTER_WAYS, begin).with_context(cannot)?;
+        let traces = Traces::new(max_bytes, FOR_ANY_MACHINE, begin).with_context(cannot)?;
         Ok(Self { traces, folder, pages })
     }
 

@@ -8,7 +8,7 @@ use profile::Counted;
 use profile::schema::PROCESSES_FOLDER;
 use recorder::record::{Recording, Wishes};
 use recorder::session::SessionOptions;
-use recorder::trace::{Trace, Traces};
+use recorder::trace::{Filter, Trace, Traces};
 use recorder::{Streams, Target};
 use simulation::{Stream, ThreadFacts, TraceEnd, TraceReader, TraceWriter, is_trace, read_text};
 use std::ffi::OsString;
@@ -116,12 +116,12 @@ fn of_child(child: &Path, first: &Path) -> String {
 }
 
 /// Runs a program and keeps the accesses of the process that makes most, it or a child of its, in a
-/// file without a name, but for those that hit in a filter of `filter_ways` ways: all of them, or
+/// file without a name, but for those that `filter` leaves out: all of them, or
 /// those in `windows`. The result is an exit code if the program could not be run.
 pub fn record(
     command: &[OsString],
     max_bytes: u64,
-    filter_ways: u32,
+    filter: Filter,
     windows: Option<Dial>,
 ) -> anyhow::Result<Result<(Source, i32), i32>> {
     let target = match Target::resolve(command) {
@@ -129,10 +129,10 @@ pub fn record(
         Err(error) => return Ok(Err(refuse(&error))),
     };
     let begin = |_| tempfile::tempfile();
-    let mut traces = Traces::new(max_bytes, filter_ways, begin).context(KEEP)?.not_kept();
+    let mut traces = Traces::new(max_bytes, filter, begin).context(KEEP)?.not_kept();
     let options = SessionOptions {
         counted: Counted::Matrix,
-        trace_ways: filter_ways,
+        trace: filter,
         name_pages: true,
         windows,
         ..SessionOptions::default()
