@@ -390,10 +390,15 @@ impl<'a> Building<'a> {
     }
 }
 
-/// The usual number of ways, or the next larger one by which the lines can be divided.
+/// The usual number of ways, or up to twice as many if that makes the sets a power of two, or the
+/// next larger number by which the lines can be divided.
 fn usual_ways(lines: u64, usual: u32) -> u32 {
     let usual = u64::from(usual).min(lines);
-    (usual..=lines).find(|ways| lines.is_multiple_of(*ways)).unwrap_or(lines) as u32
+    let fits = |ways: &u64| lines.is_multiple_of(*ways);
+    // Parts of an address say which set: 48 KiB have 12 ways.
+    let by_address =
+        (usual..=2 * usual).find(|ways| fits(ways) && (lines / ways).is_power_of_two());
+    by_address.or_else(|| (usual..=lines).find(fits)).unwrap_or(lines) as u32
 }
 
 #[cfg(test)]
@@ -436,6 +441,7 @@ mod tests {
     #[test]
     fn odd_numbers_of_ways_are_what_divides_the_lines() {
         assert_eq!(usual_ways(573_440, 16), 16);
+        assert_eq!(usual_ways(768, 8), 12, "64 sets, not 96");
         assert_eq!(usual_ways(12 * 7, 8), 12);
         assert_eq!(usual_ways(4, 8), 4);
     }
