@@ -14,6 +14,7 @@ mod group;
 mod latent;
 mod memory;
 mod price;
+mod side;
 mod synchronization;
 mod words;
 
@@ -110,6 +111,16 @@ pub enum CauseKind {
     Synchronization,
 }
 
+/// Bytes that code accesses.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, TS)]
+pub struct Part {
+    /// Bytes of the variable or block, or of the hottest line where that is not known: `0–7`, or
+    /// `T1 0–7, T2 8–15` where threads use different ones.
+    pub bytes: String,
+    /// Variables or fields that these are, where known.
+    pub fields: Vec<String>,
+}
+
 /// What the code at one place does.
 #[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct Side {
@@ -121,11 +132,10 @@ pub struct Side {
     pub atomically: bool,
     /// Whether it only gives: it wrote, and did not take the line from another thread.
     pub only_gives: bool,
-    /// Bytes of the variable or block, or of the hottest line where that is not known: `0–7`, or
-    /// `T1 0–7, T2 8–15` where threads use different ones.
-    pub bytes: String,
-    /// Variables or fields that these are, where known.
-    pub fields: Vec<String>,
+    /// What it accesses; if it reads other bytes than it writes, what it writes.
+    pub what: Part,
+    /// What it only reads, if it writes other bytes.
+    pub only_reads: Option<Part>,
     /// The function.
     pub function: String,
     /// Its source file, or empty.
@@ -422,7 +432,7 @@ fn kind(group: &Group) -> CauseKind {
     let least = group.events / 50;
     let mut writers: BTreeMap<u32, u64> = BTreeMap::new();
     for side in group.sides.values().filter(|side| side.gives > least) {
-        side.writers.iter().for_each(|thread| *writers.entry(*thread).or_default() += side.gives);
+        side.writers.keys().for_each(|thread| *writers.entry(*thread).or_default() += side.gives);
     }
     let many = group.lines.len() > FEW_LINES && !(writers.len() > 1 && group.is_fought_over());
     match writers.len() {

@@ -441,6 +441,10 @@ export type Pair = {
   evidence: Array<EvidenceShare>;
   at_once: number | null;
 };
+export type Part = {
+  bytes: string;
+  fields: Array<string>;
+};
 export type Pattern = "silent" | "pair" | "initialisation" | "reduction" | "hub" | "all_to_all" | "nearest_neighbour" | "matrix" | "pipeline" | "groups" | "irregular" | "unknown";
 export type Phase = {
   start: number;
@@ -583,8 +587,8 @@ export type Side = {
   does: AccessKind;
   atomically: boolean;
   only_gives: boolean;
-  bytes: string;
-  fields: Array<string>;
+  what: Part;
+  only_reads: Part | null;
   function: string;
   file: string;
   line: number;

@@ -3,7 +3,7 @@
 import type { Data } from '../model/data'
 import { threadList } from '../model/lines'
 import { grouped, percent } from '../model/numbers'
-import type { Cause, CauseKind, Cost, Side } from '../model/page-data'
+import type { Cause, CauseKind, Cost, Part, Side } from '../model/page-data'
 import type { Store } from '../state'
 import { card, el } from './dom'
 
@@ -83,19 +83,25 @@ function caveat({ at_once, not_known, without }: Cost): string {
   return ` Its threads ran at the same time for ${percent(at_once)} of the time in which two of them could: ${more}.`
 }
 
+/** What a side accesses; apart from that what it only reads. */
+function bytes({ what, only_reads: read }: Side): (string | HTMLElement)[] {
+  const fields = (part: Part) => (part.fields.length > 0 ? [el('small', {}, part.fields.join(', '))] : [])
+  const reads = read ? [el('small', {}, `reads ${read.bytes}`), ...fields(read)] : []
+  return [what.bytes, ...fields(what), ...reads]
+}
+
 function sides(list: Side[]): HTMLElement {
   const titles = ['threads', 'do', 'bytes', 'at', 'called from', 'events']
   const head = titles.map((title, i) => el('th', { scope: 'col', class: i === 5 ? 'number' : '' }, title))
   const rows = list.map((side) => {
     const where = side.file ? `${side.file.slice(side.file.lastIndexOf('/') + 1)}:${side.line}` : 'unknown line'
-    const fields = side.fields.length > 0 ? [el('small', {}, side.fields.join(', '))] : []
     const name = side.function ? [el('small', {}, side.function)] : []
     return el(
       'tr',
       {},
       el('td', {}, threadList(side.threads)),
       el('td', {}, side.atomically ? `${side.does} atomically` : side.does),
-      el('td', {}, side.bytes, ...fields),
+      el('td', {}, ...bytes(side)),
       el('td', { class: 'code' }, el('code', {}, where), ...name),
       el('td', {}, side.callers.slice(0, 2).join(', from ') || '–'),
       el('td', { class: 'number' }, grouped(side.events)),

@@ -3,12 +3,14 @@
 //! Pure. Neighbours: `causes` has the kind of a finding, `memory` names and distances, `words` says
 //! what was seen.
 
-use crate::causes::group::{Class, Group, Origins, Side};
-use crate::causes::memory::{ByThread, Memory, Piece, distance};
+use crate::causes::group::{Class, Group, Origins};
+use crate::causes::memory::{Memory, Piece, distance};
+use crate::causes::side::{ByThread, Side};
 use crate::causes::synchronization::Sync;
 use crate::causes::{CauseKind, FEW_LINES, words};
 use crate::lines::AccessKind;
 use crate::wording::list;
+use std::collections::BTreeMap;
 use types::numbers::{grouped, percent};
 
 /// Bytes of a line.
@@ -22,6 +24,13 @@ const NOTABLE_BESIDE: f64 = 0.05;
 
 /// Share of false sharing of contended data from which on that is said.
 const NOTABLE_FALSE: f64 = 0.2;
+/// The same where names tell what to move: where blocks happen to lie decides how much it is.
+const SOME_FALSE: f64 = 0.05;
+
+/// Names as they stand in a sentence.
+fn quoted(names: &[String]) -> Vec<String> {
+    names.iter().map(|name| format!("'{name}'")).collect()
+}
 
 /// The language of a source file, as far as it changes the words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -133,11 +142,9 @@ impl<'a> About<'a> {
         }
         let neighbours = self.neighbours();
         if neighbours.len() > 1 && pieces.is_empty() {
-            let names: Vec<String> =
-                neighbours.iter().take(3).map(|name| format!("'{name}'")).collect();
             return format!(
                 "Give {} lines of their own: declare each with {}.",
-                list(&names),
+                list(&quoted(&neighbours[..neighbours.len().min(3)])),
                 self.language.align()
             );
         }
@@ -174,7 +181,6 @@ impl<'a> About<'a> {
         let names: Vec<String> =
             pieces.iter().filter_map(|piece| self.memory.variable(piece.object)).collect();
         if names.len() == pieces.len() {
-            let quoted: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
             let each = if self.language == Language::Rust {
                 "wrap each in a type with"
             } else {
@@ -182,7 +188,7 @@ impl<'a> About<'a> {
             };
             return format!(
                 "Give {} lines of their own: {each} {}, or keep what one thread uses together in one struct.",
-                list(&quoted),
+                list(&quoted(&names)),
                 self.language.align()
             );
         }
@@ -329,7 +335,7 @@ impl<'a> About<'a> {
         let names = self.neighbours();
         let what = match names.len() {
             0 | 1 => "the lock and the data beside it".to_owned(),
-            _ => list(&names.iter().take(3).map(|name| format!("'{name}'")).collect::<Vec<_>>()),
+            some => list(&quoted(&names[..some.min(3)])),
         };
         format!(
             "Threads that wait for the lock take the line from the one that uses the data: put {what} on lines of \
@@ -338,8 +344,81 @@ impl<'a> About<'a> {
         )
     }
 
+    /// The bytes of a line that each thread writes, and those that are only read.
+    fn written_and_read(&self, of_line: u64) -> (BTreeMap<u32, u64>, u64) {
+        let (mut by_thread, mut read): (BTreeMap<u32, u64>, u64) = Default::default();
+        for side in &self.sides {
+            let (written, only_read) = side.written_and_read();
+            for ((_, thread), mask) in written.iter().filter(|((line, _), _)| *line == of_line) {
+                *by_thread.entry(*thread).or_default() |= mask;
+            }
+            let only_read = only_read.iter().filter(|((line, _), _)| *line == of_line);
+            read |= only_read.fold(0, |all, (_, mask)| all | mask);
+        }
+        let written = by_thread.values().fold(0, |all, mask| all | mask);
+        (by_thread, read & !written)
+    }
+
+    /// The bytes of a line that are written, if each is written by one thread only, and by how
+    /// many.
+    fn written_by_one_each(&self, line: u64) -> Option<(u64, usize)> {
+        let (by_thread, _) = self.written_and_read(line);
+        let mut all = 0;
+        for mask in by_thread.values() {
+            if all & mask != 0 {
+                return None;
+            }
+            all |= mask;
+        }
+        (all != 0).then_some((all, by_thread.len()))
+    }
+
+    /// Variables and fields of one line that are written by one thread each.
+    fn neighbours_of_one_writer(&self) -> Option<Vec<String>> {
+        let mut lines: Vec<(u64, u64)> =
+            self.group.lines.iter().map(|(line, events)| (*events, *line)).collect();
+        lines.sort_unstable_by_key(|line| std::cmp::Reverse(*line));
+        lines.into_iter().take(FEW_LINES * 2).find_map(|(_, line)| {
+            let (written, _) =
+                self.written_by_one_each(line).filter(|(_, writers)| *writers > 1)?;
+            let names = self.memory.names(line, written);
+            (names.len() > 1).then(|| quoted(&names[..names.len().min(3)]))
+        })
+    }
+
+    /// `'a' away from 'b' and 'c', which are only read`, on the hottest line.
+    fn written_away_from_read(&self) -> Option<String> {
+        let hottest = self.hottest?;
+        let (by_thread, read) = self.written_and_read(hottest);
+        let written = by_thread.values().fold(0, |all, mask| all | mask);
+        let (written, read) =
+            (self.memory.names(hottest, written), self.memory.names(hottest, read));
+        let apart = !written.iter().any(|name| read.contains(name));
+        (apart && !written.is_empty() && !read.is_empty()).then(|| {
+            let is_one = if read.len() == 1 { "is" } else { "are" };
+            let (written, read) = (list(&quoted(&written)), list(&quoted(&read)));
+            format!(
+                "{written} away from {read}, which {is_one} only read ({})",
+                self.language.align()
+            )
+        })
+    }
+
     /// For memory that all write.
     fn share_less(&self) -> String {
+        let falsely = self.group.apart as f64 / self.group.events.max(1) as f64;
+        let some_falsely = falsely >= SOME_FALSE;
+        if let Some(names) = self.neighbours_of_one_writer().filter(|_| some_falsely) {
+            return format!(
+                "Put {} on lines of their own ({}): each is written by one thread only. Where others read them, let \
+                 those keep a copy and look only when it may have changed.",
+                list(&names),
+                self.language.align()
+            );
+        }
+        if self.hottest.is_some_and(|line| self.written_by_one_each(line).is_some()) {
+            return self.read_less();
+        }
         let bytes = self.bytes();
         let widest = bytes.values().map(|mask| mask.count_ones()).max().unwrap_or(0);
         let all_update = self.sides.iter().all(|side| side.kind() == AccessKind::Update);
@@ -354,14 +433,16 @@ impl<'a> About<'a> {
                       parts, or split it (shard)"
             }
         };
-        let falsely = self.group.apart as f64 / self.group.events.max(1) as f64;
-        let apart = match falsely >= NOTABLE_FALSE {
-            true => format!(
+        let apart = match (falsely >= NOTABLE_FALSE, self.written_away_from_read()) {
+            (true, Some(away)) => {
+                format!(" {} of it is false sharing: move {away}.", percent(falsely))
+            }
+            (true, None) => format!(
                 " {} of it is false sharing: put what different threads use on lines of its own ({}).",
                 percent(falsely),
                 self.language.align()
             ),
-            false => String::new(),
+            (false, _) => String::new(),
         };
         let turns = match self.group.lines.len() > FEW_LINES {
             true => " If threads take turns with all of it, run them near each other instead.",
@@ -373,9 +454,10 @@ impl<'a> About<'a> {
     /// For memory that one thread writes and others read.
     fn read_less(&self) -> String {
         let falsely = self.group.apart as f64 / self.group.events.max(1) as f64;
-        let away = match falsely >= NOTABLE_FALSE {
-            true => " Keep what is only read on another line than what is written.",
-            false => "",
+        let away = match (falsely >= NOTABLE_FALSE, self.written_away_from_read()) {
+            (true, Some(away)) => format!(" Move {away}."),
+            (true, None) => " Keep what is only read on another line than what is written.".into(),
+            (false, _) => String::new(),
         };
         format!(
             "Padding won't help: the readers need what is written. Write less often (several items at a time), or let \

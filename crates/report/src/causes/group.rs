@@ -11,10 +11,12 @@ mod bytes;
 mod unite;
 
 use crate::causes::code::{Origin, leads_from};
+use crate::causes::side::Side;
 use crate::causes::synchronization::Sync;
-use crate::lines::{AccessKind, moves_a_line};
+use crate::lines::moves_a_line;
 use analysis::Gaps;
 use profile::{EventRow, Profile, SiteRow};
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use types::{CommKind, Sharing};
 pub(super) use unite::joined_by_object;
@@ -66,55 +68,6 @@ pub(super) struct Group {
     pub takers: BTreeSet<u32>,
     /// How long before the transfers their lines were written.
     pub gaps: Gaps,
-}
-
-/// What the code of one origin does in a group.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Side {
-    pub readers: BTreeSet<u32>,
-    pub writers: BTreeSet<u32>,
-    pub takes: u64,
-    pub gives: u64,
-    /// Bytes that each thread took on each line, and had written by the time it gave.
-    pub taken: BTreeMap<(u64, u32), u64>,
-    pub given: BTreeMap<(u64, u32), u64>,
-}
-
-impl Side {
-    pub(super) fn kind(&self) -> AccessKind {
-        match (self.readers.is_empty(), self.writers.is_empty()) {
-            (_, true) => AccessKind::Read,
-            (true, false) => AccessKind::Write,
-            (false, false) => AccessKind::Update,
-        }
-    }
-
-    pub(super) fn events(&self) -> u64 {
-        self.takes.saturating_add(self.gives)
-    }
-
-    pub(super) fn threads(&self) -> Vec<u32> {
-        self.readers.union(&self.writers).copied().collect()
-    }
-
-    /// The bytes that this code accesses, by line and thread. What a thread had written by the time
-    /// it gave may be other code's work; it counts only where nothing better is known.
-    pub(super) fn bytes(&self) -> BTreeMap<(u64, u32), u64> {
-        let mut all = self.taken.clone();
-        for (key, mask) in &self.given {
-            all.entry(*key).or_insert(*mask);
-        }
-        all
-    }
-
-    pub(super) fn merge(&mut self, other: Side) {
-        self.readers.extend(other.readers);
-        self.writers.extend(other.writers);
-        self.takes = self.takes.saturating_add(other.takes);
-        self.gives = self.gives.saturating_add(other.gives);
-        other.taken.into_iter().for_each(|(key, mask)| *self.taken.entry(key).or_default() |= mask);
-        other.given.into_iter().for_each(|(key, mask)| *self.given.entry(key).or_default() |= mask);
-    }
 }
 
 impl Group {
@@ -190,20 +143,21 @@ impl Group {
         }
         self.takers.insert(event.to.0);
         let giver = self.sides.entry(from).or_default();
-        giver.writers.insert(event.from.0);
+        *giver.writers.entry(event.from.0).or_default() += event.count;
         giver.gives = giver.gives.saturating_add(event.count);
         if event.line != 0 {
             *giver.given.entry((event.line, event.from.0)).or_default() |= event.from_bytes;
         }
         let taker = self.sides.entry(to).or_default();
-        match event.kind {
-            CommKind::Waw => taker.writers.insert(event.to.0),
-            _ => taker.readers.insert(event.to.0),
+        let (threads, bytes) = match event.kind {
+            CommKind::Waw => (&mut taker.writers, &mut taker.written),
+            _ => (&mut taker.readers, &mut taker.read),
         };
-        taker.takes = taker.takes.saturating_add(event.count);
+        *threads.entry(event.to.0).or_default() += event.count;
         if event.line != 0 {
-            *taker.taken.entry((event.line, event.to.0)).or_default() |= event.to_bytes;
+            *bytes.entry((event.line, event.to.0)).or_default() |= event.to_bytes;
         }
+        taker.takes = taker.takes.saturating_add(event.count);
     }
 
     fn merge(&mut self, other: Group) {

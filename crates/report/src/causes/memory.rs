@@ -5,6 +5,7 @@
 //! distances into sentences.
 
 use crate::causes::code::allocated;
+use crate::causes::side::ByThread;
 use crate::lines::Bytes;
 use crate::objects::{is_allocated, words};
 use profile::Profile;
@@ -36,9 +37,6 @@ pub(super) struct Memory<'a> {
     /// Offset, bytes and name of the fields of an object's elements.
     fields: Fields<'a>,
 }
-
-/// Bytes by line and thread.
-pub(super) type ByThread = BTreeMap<(u64, u32), u64>;
 
 impl<'a> Memory<'a> {
     pub(super) fn of(profile: &'a Profile) -> Self {

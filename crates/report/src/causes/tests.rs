@@ -1,7 +1,7 @@
 use super::*;
 use crate::samples::shared;
 use profile::{EventRow, LineRow, ObjectRow, ReturnRow, RunningRow, SiteRow};
-use types::{Sharing, ThreadId};
+use types::{CommKind, Sharing, ThreadId};
 
 fn found(profile: &Profile) -> Vec<Cause> {
     causes(profile, None).list
@@ -417,4 +417,90 @@ fn numbers_of_fortran_get_a_first_dimension() {
     }
     let advice = &found(&profile)[0].advice;
     assert!(advice.contains("add a first dimension of 8"), "{advice}");
+}
+
+/// A block with the fields 'head', 'tail' and 'limit' of 8 bytes each, which threads take from each
+/// other in one function: from, to, kind, sharing, and which field was written and taken.
+fn of_fields(events: &[(u32, u32, CommKind, Sharing, u32, u32)]) -> Profile {
+    let mut profile = shared();
+    let line = 0x40_40c0;
+    let object = profile.objects.len().max(1) as u32;
+    profile.objects.resize(object as usize, ObjectRow::default());
+    profile.objects.push(ObjectRow {
+        region: "heap".into(),
+        name: "in make at a.c:7".into(),
+        blocks: 1,
+        bytes: 64,
+        ..ObjectRow::default()
+    });
+    profile.blocks =
+        vec![profile::BlockRow { object, start: line, ordinal: 0, bytes: 64, thread: None }];
+    profile.fields = (0..)
+        .zip(["head", "tail", "limit"])
+        .map(|(k, name)| profile::FieldRow { object, offset: 8 * k, bytes: 8, name: name.into() })
+        .collect();
+    let base = profile.events.iter().find(|event| event.line == line).copied().unwrap();
+    let field = |k: u32| 0xff << (8 * k);
+    profile.events = events
+        .iter()
+        .map(|&(from, to, kind, sharing, written, taken)| EventRow {
+            from: ThreadId(from),
+            to: ThreadId(to),
+            kind,
+            sharing,
+            from_bytes: field(written),
+            to_bytes: field(taken),
+            to_site: base.from_site,
+            count: 1000,
+            object,
+            ..base
+        })
+        .collect();
+    profile.events.sort_by_key(EventRow::key);
+    profile.lines = profile.events.chunk_by(|a, b| a.line == b.line).map(LineRow::of).collect();
+    profile
+}
+
+#[test]
+fn what_a_line_of_code_only_reads_is_told_apart_from_what_it_writes() {
+    let (raw, waw) = (CommKind::Raw, CommKind::Waw);
+    let [all, reads] = [Sharing::True, Sharing::False];
+    let pairs = [(1, 2), (2, 1)];
+    let profile = of_fields(
+        &pairs
+            .iter()
+            .flat_map(|&(a, b)| [(a, b, waw, all, 0, 0), (a, b, raw, reads, 0, 2)])
+            .collect::<Vec<_>>(),
+    );
+    let cause = &found(&profile)[0];
+    assert_eq!(cause.kind, CauseKind::Contended);
+    let evidence = "T1 and T2 write 'head' (bytes 0–7) and read 'limit' (bytes 16–23) in";
+    assert!(cause.evidence.starts_with(evidence), "{}", cause.evidence);
+    let advice = "move 'head' away from 'limit', which is only read (_Alignas(64)).";
+    assert!(cause.advice.ends_with(advice), "{}", cause.advice);
+}
+
+#[test]
+fn fields_that_one_thread_writes_each_get_lines_of_their_own() {
+    let (raw, waw) = (CommKind::Raw, CommKind::Waw);
+    let ends = |sharing| {
+        of_fields(&[
+            (1, 2, raw, Sharing::True, 0, 0),
+            (2, 1, raw, Sharing::True, 1, 1),
+            (1, 2, waw, sharing, 0, 1),
+            (2, 1, waw, sharing, 1, 0),
+        ])
+    };
+    let cause = &found(&ends(Sharing::False))[0];
+    let advice = "Put 'head' and 'tail' on lines of their own (_Alignas(64))";
+    assert!(cause.advice.starts_with(advice), "{}", cause.advice);
+}
+
+#[test]
+fn of_threads_that_are_in_hardly_any_event_nothing_is_said() {
+    let (raw, of) = (CommKind::Raw, Sharing::True);
+    let mut profile = of_fields(&[(1, 2, raw, of, 0, 0), (1, 3, raw, of, 0, 0)]);
+    profile.events[0].count = 1_000_000;
+    let all = found(&profile);
+    assert!(all[0].evidence.starts_with("T1 and T2 "), "{}", all[0].evidence);
 }

@@ -4,9 +4,10 @@
 
 use crate::causes::advice::Language;
 use crate::causes::code::Origin;
-use crate::causes::group::{Class, Group, Origins, Side as Seen};
+use crate::causes::group::{Class, Group, Origins};
 use crate::causes::memory::Memory;
-use crate::causes::{CauseKind, Side};
+use crate::causes::side::{ByThread, Side as Seen};
+use crate::causes::{CauseKind, Part, Side};
 use crate::lines::{AccessKind, base_name};
 use crate::wording::{list, thread_list};
 
@@ -81,24 +82,23 @@ pub(super) fn sides(group: &Group, origins: &Origins, memory: &Memory<'_>) -> Ve
 }
 
 fn side(origin: &Origin, seen: &Seen, group: &Group, memory: &Memory<'_>) -> Side {
-    let bytes = seen.bytes();
-    let line = match group.hottest().filter(|line| bytes.keys().any(|(of, _)| of == line)) {
-        Some(line) => Some(line),
-        None => bytes.keys().map(|(line, _)| *line).next(),
-    };
-    let (ranges, fields) = match line {
-        Some(line) => {
-            let of_line = bytes.iter().filter(|((of, _), _)| *of == line);
-            let mask = of_line.map(|(_, mask)| mask).fold(0, |a, b| a | b);
-            let fields = match Language::of(&origin.place.file) {
-                // Its indices are not counted from 0.
-                Language::Fortran => memory.names(line, mask),
-                _ => memory.parts(line, mask),
-            };
-            (memory.ranges(&bytes, line), fields)
+    let fortran = Language::of(&origin.place.file) == Language::Fortran;
+    let part = |bytes: &ByThread| part(bytes, group, memory, fortran);
+    let (written, read) = seen.written_and_read();
+    let is_data = !matches!(group.class, Class::Sync(_));
+    let (what, only_reads) = match seen.kind() {
+        AccessKind::Update if is_data && !written.is_empty() && !read.is_empty() => {
+            (part(&written), Some(part(&read)))
         }
-        None => Default::default(),
+        _ => (part(&seen.bytes()), None),
     };
+    // "Bytes of their own" twice tells less than once.
+    let unnamed = |part: &Part| part.fields.is_empty() && has_own_bytes(&part.bytes);
+    let only_reads = only_reads.filter(|read| !unnamed(read) || !unnamed(&what));
+    let what = if only_reads.is_some() { what } else { part(&seen.bytes()) };
+    // It does not read what it writes.
+    let only_writes =
+        only_reads.is_some() && seen.read.iter().all(|(key, mask)| read.get(key) == Some(mask));
     let mut callers = origin.place.inlined_into.clone();
     callers.retain(|caller| origin.callers.contains(caller));
     for caller in &origin.callers {
@@ -109,11 +109,11 @@ fn side(origin: &Origin, seen: &Seen, group: &Group, memory: &Memory<'_>) -> Sid
     callers.truncate(MAX_CALLERS);
     Side {
         threads: seen.threads(),
-        does: seen.kind(),
+        does: if only_writes { AccessKind::Write } else { seen.kind() },
         atomically: origin.atomic,
         only_gives: seen.takes == 0,
-        bytes: range_words(&ranges),
-        fields,
+        what,
+        only_reads,
         function: origin.place.function.clone(),
         file: origin.place.file.clone(),
         line: origin.place.line,
@@ -121,6 +121,22 @@ fn side(origin: &Origin, seen: &Seen, group: &Group, memory: &Memory<'_>) -> Sid
         events: seen.events(),
         place: origin.place.clone(),
     }
+}
+
+/// Bytes in words: of the hottest line that they lie on.
+fn part(bytes: &ByThread, group: &Group, memory: &Memory<'_>, fortran: bool) -> Part {
+    let line = match group.hottest().filter(|line| bytes.keys().any(|(of, _)| of == line)) {
+        Some(line) => Some(line),
+        None => bytes.keys().map(|(line, _)| *line).next(),
+    };
+    let Some(line) = line else { return Part::default() };
+    let of_line = bytes.iter().filter(|((of, _), _)| *of == line);
+    let mask = of_line.map(|(_, mask)| mask).fold(0, |a, b| a | b);
+    let fields = match fortran {
+        true => memory.names(line, mask), // its indices are not counted from 0
+        false => memory.parts(line, mask),
+    };
+    Part { bytes: range_words(&memory.ranges(bytes, line)), fields }
 }
 
 /// `0–7`, or `T1 0–7, T2 8–15` where threads use different bytes.
@@ -153,30 +169,42 @@ fn side_words(side: &Side, object: &str) -> String {
         (AccessKind::Update, true) => "update",
         (AccessKind::Update, false) => "updates",
     };
-    // The object's own name says nothing new.
-    let new = side.fields.iter().filter(|name| object.split(" (").next() != Some(name.as_str()));
-    let all: Vec<String> = new.map(|name| format!("'{name}'")).collect();
-    let mut quoted = all[..all.len().min(MAX_NAMES)].to_vec();
-    if all.len() > MAX_NAMES {
-        quoted.push(format!("{} more", all.len() - MAX_NAMES));
-    }
-    let own = has_own_bytes(&side.bytes);
-    let what = match (quoted.is_empty(), side.bytes.is_empty()) {
-        (true, true) => String::new(),
-        (true, false) if own && are_scattered(&side.bytes) => " bytes of their own".into(),
-        (true, false) if own => format!(" bytes of their own ({})", side.bytes),
-        (true, false) if are_scattered(&side.bytes) => " many of its bytes".into(),
-        (true, false) => format!(" bytes {}", side.bytes),
-        (false, true) => format!(" {}", list(&quoted)),
-        (false, false) => format!(" {} (bytes {})", list(&quoted), side.bytes),
-    };
+    let what = part_words(&side.what, object);
     let atomically = if side.atomically { " atomically" } else { "" };
     let called = match side.callers.first() {
         Some(caller) => format!(", called from {}", without_folders(caller)),
         None => String::new(),
     };
     let (who, place) = (thread_list(&side.threads), side.place.in_words());
-    format!("{who} {verb}{what}{atomically} {place}{called}")
+    let reads = match &side.only_reads {
+        Some(part) => {
+            let read = if several { "read" } else { "reads" };
+            format!(" and {read}{}", part_words(part, object))
+        }
+        None => String::new(),
+    };
+    format!("{who} {verb}{what}{atomically}{reads} {place}{called}")
+}
+
+/// ` 'head' and 'tail' (bytes 0–15)`.
+fn part_words(part: &Part, object: &str) -> String {
+    // The object's own name says nothing new.
+    let new = part.fields.iter().filter(|name| object.split(" (").next() != Some(name.as_str()));
+    let all: Vec<String> = new.map(|name| format!("'{name}'")).collect();
+    let mut quoted = all[..all.len().min(MAX_NAMES)].to_vec();
+    if all.len() > MAX_NAMES {
+        quoted.push(format!("{} more", all.len() - MAX_NAMES));
+    }
+    let own = has_own_bytes(&part.bytes);
+    match (quoted.is_empty(), part.bytes.is_empty()) {
+        (true, true) => String::new(),
+        (true, false) if own && are_scattered(&part.bytes) => " bytes of their own".into(),
+        (true, false) if own => format!(" bytes of their own ({})", part.bytes),
+        (true, false) if are_scattered(&part.bytes) => " many of its bytes".into(),
+        (true, false) => format!(" bytes {}", part.bytes),
+        (false, true) => format!(" {}", list(&quoted)),
+        (false, false) => format!(" {} (bytes {})", list(&quoted), part.bytes),
+    }
 }
 
 /// `f at a.c:7` of `f at /src/a.c:7`.
@@ -232,8 +260,8 @@ fn synchronization(group: &Group, object: &str, sides: &[Side]) -> String {
 /// The different names that sides use, if none is used by two of them.
 fn neighbours(sides: &[Side]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
-    for side in sides.iter().filter(|side| side.fields.len() == 1) {
-        let quoted = format!("'{}'", side.fields[0]);
+    for side in sides.iter().filter(|side| side.what.fields.len() == 1) {
+        let quoted = format!("'{}'", side.what.fields[0]);
         if !names.contains(&quoted) {
             names.push(quoted);
         }

@@ -2,8 +2,9 @@
 //!
 //! Problem: an event is false sharing if a thread accesses other bytes than the last writer wrote.
 //! Where all threads update all bins of a histogram at random, most events are, and yet nothing can
-//! be moved apart. Approach: over the whole run, what a thread takes is compared with all that the
-//! other one wrote. Pure. Neighbour: `group` decides by this what a line is.
+//! be moved apart. Approach: what one instruction of a thread takes over the whole run is compared
+//! with all that the other thread wrote. (Not all that the thread takes: it may read one field and
+//! update another.) Pure. Neighbour: `group` decides by this what a line is.
 
 use super::One;
 use std::collections::HashMap;
@@ -25,13 +26,11 @@ pub(super) fn mark(events: &mut [One<'_>]) {
         return;
     }
     let mut wrote: HashMap<u32, u64> = HashMap::new();
-    let mut took: HashMap<u32, u64> = HashMap::new();
     for One { event, .. } in events.iter() {
         *wrote.entry(event.from.0).or_default() |= event.from_bytes;
-        *took.entry(event.to.0).or_default() |= event.to_bytes;
     }
     for one in events.iter_mut().filter(|one| one.event.sharing == Sharing::False && !one.beside) {
-        let (written, taken) = (wrote[&one.event.from.0], took[&one.event.to.0]);
+        let (written, taken) = (wrote[&one.event.from.0], one.event.to_bytes);
         let common = (written & taken).count_ones();
         one.same_bytes = common > 0 && common * 2 >= taken.count_ones();
     }
