@@ -133,6 +133,7 @@ pub struct Side {
     /// Whether it only gives: it wrote, and did not take the line from another thread.
     pub only_gives: bool,
     /// What it accesses; if it reads other bytes than it writes, what it writes.
+    #[serde(flatten)]
     pub what: Part,
     /// What it only reads, if it writes other bytes.
     pub only_reads: Option<Part>,

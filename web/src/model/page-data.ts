@@ -587,13 +587,14 @@ export type Side = {
   does: AccessKind;
   atomically: boolean;
   only_gives: boolean;
-  what: Part;
   only_reads: Part | null;
   function: string;
   file: string;
   line: number;
   callers: Array<string>;
   events: number;
+  bytes: string;
+  fields: Array<string>;
 };
 export type SimulatedLatency = {
   name: string;

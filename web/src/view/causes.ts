@@ -84,10 +84,11 @@ function caveat({ at_once, not_known, without }: Cost): string {
 }
 
 /** What a side accesses; apart from that what it only reads. */
-function bytes({ what, only_reads: read }: Side): (string | HTMLElement)[] {
+function bytes(side: Side): (string | HTMLElement)[] {
   const fields = (part: Part) => (part.fields.length > 0 ? [el('small', {}, part.fields.join(', '))] : [])
+  const read = side.only_reads
   const reads = read ? [el('small', {}, `reads ${read.bytes}`), ...fields(read)] : []
-  return [what.bytes, ...fields(what), ...reads]
+  return [side.bytes, ...fields(side), ...reads]
 }
 
 function sides(list: Side[]): HTMLElement {

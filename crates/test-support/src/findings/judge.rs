@@ -65,7 +65,8 @@ pub fn judge(program: &Program, expected: &Expected, causes: &[Value]) -> Judged
     let sides: Vec<&Value> = cause["sides"].as_array().into_iter().flatten().collect();
     let field = sides
         .iter()
-        .flat_map(|side| side["fields"].as_array().into_iter().flatten())
+        .flat_map(|side| [&side["fields"], &side["only_reads"]["fields"]])
+        .flat_map(|fields| fields.as_array().into_iter().flatten())
         .any(|field| contains_one(text(field), expected.fields));
     Judged {
         rank: Some(rank + 1),
