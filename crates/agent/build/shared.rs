@@ -206,7 +206,6 @@ fn counting(h: &mut Header) {
         SEEN_COUNTED = seen::COUNTED,
         TRACE_HELD = what::HELD,
         TRACE_SETS = trace::SETS,
-        TRACE_MAX_WAYS = trace::MAX_WAYS,
         TRACE_MAX_LINES = trace::MAX_LINES,
         TRACE_SKIPPED_SHIFT = trace::SKIPPED_SHIFT,
         TRACE_WAYS_SHIFT = trace::WAYS_SHIFT,

@@ -52,9 +52,7 @@ pub mod seen {
 /// Sets of the filter of a filtered trace, in lines: as many as most innermost caches have, or part
 /// of it.
 pub const SETS: u32 = 64;
-/// Most ways of these sets.
-pub const MAX_WAYS: u32 = 6;
-/// Most lines that the filter knows of each set.
+/// Maximum number of lines that the filter knows of each set.
 pub const MAX_LINES: u32 = 12;
 /// In [`Access::address`] of a filtered trace: where the number of accesses begins that the thread
 /// has made since its last record and that are not in the trace.
@@ -70,17 +68,18 @@ pub const WAY_BITS: u32 = 4;
 /// What a trace leaves out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Filter {
-    /// Accesses to the last few lines of each of [`SETS`] sets pass unseen: that many, at most
-    /// [`MAX_WAYS`]. 0: there is no filtered trace.
+    /// Accesses to the last lines of each of [`SETS`] sets pass unseen: to that many. 0: there is
+    /// no filtered trace.
     pub ways: u32,
-    /// Accesses to that many lines of each set are left out, at most [`MAX_LINES`]. If they are
-    /// more than `ways`, the filter is a cache: it knows in which order those were used that it
-    /// sees, and the trace says which line each one takes the place of.
+    /// Accesses to that many lines of each set are left out, at least `ways` and at most
+    /// [`MAX_LINES`]. If they are more than `ways`, the filter is a cache: it sees accesses to the
+    /// others, so it knows in which order they are used, and the trace says which way each line
+    /// takes.
     pub lines: u32,
 }
 
 impl Filter {
-    /// One whose accesses all pass unseen.
+    /// One that sees none of the accesses that it leaves out.
     pub fn of_ways(ways: u32) -> Self {
         Self { ways, lines: ways }
     }
@@ -97,7 +96,7 @@ impl Filter {
         self.ways > 0
     }
 
-    /// Whether the trace says which line each one takes the place of.
+    /// Whether the trace says which way each line takes.
     pub fn is_cache(self) -> bool {
         self.lines > self.ways
     }

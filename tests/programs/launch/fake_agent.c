@@ -2,7 +2,7 @@
 // recorder can be tested apart from it. FAKE_MODE: "silent" leaves the session alone, "fail" says
 // that there was no room for the shadow memory, "limits" reaches every limit.
 //
-// The offsets are those of crates/wire/src/session.rs and detail.rs, version 12.
+// The offsets are those of crates/wire/src/session.rs and detail.rs, version 22.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
@@ -21,7 +21,7 @@
 #define CHUNK 1024ull
 
 // Fields of the header.
-enum { PID = 64, STATE = 68, FAILURE = 72, COUNTED_THREADS = 80, COUNTED_TALLIES = 88 };
+enum { PID = 68, STATE = 72, FAILURE = 76, COUNTED_THREADS = 84, COUNTED_TALLIES = 92 };
 enum { COUNTED_SITES = 104, LIMITS = 144 };
 
 enum { CELLS = 1, EVENTS = 2 };

@@ -111,13 +111,15 @@ static void renew_line(struct thread *t, u64 *lines, u64 at, u64 line) {
     lines[0] = (line + 1) << TRACE_WAY_BITS | way;
 }
 
+// Whether the access need not be in the trace. If the line was set aside, the thread is granted it
+// again, and it is the newest one of its set.
 static int is_quiet(struct thread *t, u64 address, int writes) {
     u64 line = line_of(address), *lines = filter_of(t)->lines[line & (TRACE_SETS - 1)];
     u64 at = index_of(lines, line), asked = writes ? OWN : READ;
-    u8 *grants = grant_of(t, address);
+    u8 *grants = grant_of(t, address), seen = look(grants);
     if (at < tt_trace_ways)
-        return look(grants) & asked;
-    if (at == tt_trace_lines || !(look(grants) & aside(asked)) || !resume(address, grants))
+        return seen & asked;
+    if (at == tt_trace_lines || !(seen & aside(asked)) || !resume(address, grants, seen))
         return 0;
     renew_line(t, lines, at, line);
     return 1;

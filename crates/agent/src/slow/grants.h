@@ -147,10 +147,10 @@ static inline void set_aside(u8 *at) {
         __atomic_fetch_and(at + 1, (u8)~PAIRS, __ATOMIC_RELAXED);
 }
 
-// Grants the calling thread again what was set aside; not if any of it has been taken back.
-static inline int resume(u64 address, u8 *at) {
-    unsigned known = look(at) & ASIDE;
-    return grant_more(address, at, granted_by(known), known);
+// Grants the calling thread again what was set aside when the byte was looked at; not if any of it
+// has been taken back since.
+static inline int resume(u64 address, u8 *at, unsigned seen) {
+    return grant_more(address, at, granted_by(seen), seen & ASIDE);
 }
 
 // Grants the calling thread these bits of the block, and pairs with its neighbours; the word can be
