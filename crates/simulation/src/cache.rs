@@ -82,7 +82,7 @@ impl Cache {
     }
 
     /// Makes a line, if it is there, the least recently used one of its set.
-    pub fn age(&mut self, line: u64) {
+    pub fn make_oldest(&mut self, line: u64) {
         let set = self.set(line);
         let lines = set.iter().position(|entry| *entry == EMPTY).unwrap_or(set.len());
         let at = set.iter().position(|entry| entry >> FLAG_BITS == line && *entry != EMPTY);

@@ -86,7 +86,7 @@ impl<'m> Caches<'m> {
     #[inline]
     pub fn replace_next(&mut self, pu: usize, line: u64) {
         if line != NO_LINE {
-            self.caches[self.machine.pus[pu].chain[0] as usize].age(line);
+            self.caches[self.machine.pus[pu].chain[0] as usize].make_oldest(line);
         }
     }
 

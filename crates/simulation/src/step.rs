@@ -76,7 +76,7 @@ pub struct Step {
     pub coming: Coming,
     /// The line that it takes the place of in the innermost cache; [`NO_LINE`]: not known, or none.
     pub replaces: u64,
-    /// It comes after so many steps of this thread, if any.
+    /// A thread, and how many steps it must have made before this one comes.
     pub after: Option<(u32, u64)>,
 }
 

@@ -50,7 +50,7 @@ impl Side {
         events.into_keys().collect()
     }
 
-    /// Those bytes of them that these threads access.
+    /// The bytes that the threads access which are named.
     fn of_threads(&self, bytes: &ByThread) -> ByThread {
         let threads = self.threads();
         let of = bytes.iter().filter(|((_, thread), _)| threads.contains(thread));
@@ -69,8 +69,9 @@ impl Side {
         all
     }
 
-    /// The bytes that it writes, and those that it reads while no thread writes them here. A thread
-    /// that has taken a line writes to more of it unseen, so what others write tells, too.
+    /// The bytes that this code writes, and those that it reads and that no thread writes here.
+    /// Once a thread has taken a line, its further writes there are not events, so a byte counts as
+    /// written if any of the threads writes it.
     pub(super) fn written_and_read(&self) -> (ByThread, ByThread) {
         let mut written = self.of_threads(&self.written);
         let given = self.of_threads(&self.given);

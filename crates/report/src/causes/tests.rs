@@ -48,16 +48,16 @@ fn a_line_that_all_really_share_is_contended() {
     assert!(cause.advice.contains("a copy"), "{}", cause.advice);
 }
 
+/// A heap block.
+fn made(bytes: u64) -> ObjectRow {
+    let (region, name) = ("heap".into(), "in make at a.c:7".into());
+    ObjectRow { region, name, blocks: 1, bytes, ..ObjectRow::default() }
+}
+
 #[test]
 fn an_array_is_one_finding_and_little_of_it_is_not_worth_a_change() {
     let mut profile = shared();
-    profile.objects.push(ObjectRow {
-        region: "heap".into(),
-        name: "in make at a.c:7".into(),
-        blocks: 1,
-        bytes: 40_000,
-        ..ObjectRow::default()
-    });
+    profile.objects.push(made(40_000));
     profile.events.retain(|event| event.line == 0x40_40c0);
     let first = profile.events.clone();
     profile.events = (0..3)
@@ -426,13 +426,7 @@ fn of_fields(events: &[(u32, u32, CommKind, Sharing, u32, u32)]) -> Profile {
     let line = 0x40_40c0;
     let object = profile.objects.len().max(1) as u32;
     profile.objects.resize(object as usize, ObjectRow::default());
-    profile.objects.push(ObjectRow {
-        region: "heap".into(),
-        name: "in make at a.c:7".into(),
-        blocks: 1,
-        bytes: 64,
-        ..ObjectRow::default()
-    });
+    profile.objects.push(made(64));
     profile.blocks =
         vec![profile::BlockRow { object, start: line, ordinal: 0, bytes: 64, thread: None }];
     profile.fields = (0..)

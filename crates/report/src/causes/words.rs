@@ -86,16 +86,14 @@ fn side(origin: &Origin, seen: &Seen, group: &Group, memory: &Memory<'_>) -> Sid
     let part = |bytes: &ByThread| part(bytes, group, memory, fortran);
     let (written, read) = seen.written_and_read();
     let is_data = !matches!(group.class, Class::Sync(_));
-    let (what, only_reads) = match seen.kind() {
-        AccessKind::Update if is_data && !written.is_empty() && !read.is_empty() => {
-            (part(&written), Some(part(&read)))
-        }
-        _ => (part(&seen.bytes()), None),
-    };
+    let both = seen.kind() == AccessKind::Update && !written.is_empty() && !read.is_empty();
+    let split = (is_data && both).then(|| (part(&written), part(&read)));
     // "Bytes of their own" twice tells less than once.
     let unnamed = |part: &Part| part.fields.is_empty() && has_own_bytes(&part.bytes);
-    let only_reads = only_reads.filter(|read| !unnamed(read) || !unnamed(&what));
-    let what = if only_reads.is_some() { what } else { part(&seen.bytes()) };
+    let (what, only_reads) = match split {
+        Some((what, read)) if !unnamed(&what) || !unnamed(&read) => (what, Some(read)),
+        _ => (part(&seen.bytes()), None),
+    };
     // It does not read what it writes.
     let only_writes =
         only_reads.is_some() && seen.read.iter().all(|(key, mask)| read.get(key) == Some(mask));
