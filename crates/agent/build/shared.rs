@@ -152,6 +152,7 @@ fn counting(h: &mut Header) {
             gap,
             object,
             count,
+            weight,
             own_bytes,
             other_bytes
         }

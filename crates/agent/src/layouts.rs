@@ -366,6 +366,8 @@ variables! {
     /// The recording's phase, and whether what is allocated is looked at in windows only.
     tt_phase: *const AtomicU32,
     tt_unfollowed: *const AtomicU32,
+    /// What an event that is counted stands for, and one that is late.
+    tt_weights: *const AtomicU32,
     /// Whether threads may write the base of %gs themselves.
     tt_writes_gs: u32,
     /// Address of the shadow of shared memory (`wire::shared`); 0 = the mode has none.

@@ -6,10 +6,11 @@
 
 use crate::layouts::{
     MAX_BANKS, SLOTS, ThreadState, tt_clock_forbidden, tt_phase, tt_unfollowed, tt_was_light,
-    tt_writes_gs,
+    tt_weights, tt_writes_gs,
 };
 use crate::{own, session, sys};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use wire::detail::WEIGHT_OF_ONE;
 use wire::session::{Header, PAGE, PASSING_OFFSET, PASSING_SEGMENT_BYTES};
 use wire::windows::{PASSING_BYTES, leave, phase, used};
 
@@ -152,13 +153,15 @@ pub fn map(file: u64, segment: u32) -> Option<()> {
 /// nothing to forget.
 pub fn begin() {
     static FOLLOWED: AtomicU32 = AtomicU32::new(0);
-    let (phase, unfollowed) = match are_used() {
-        true => (&raw const session::first().phase, &raw const session::first().unfollowed),
-        false => (&raw const ALWAYS, &raw const FOLLOWED),
+    static EACH: [AtomicU32; 2] = [const { AtomicU32::new(WEIGHT_OF_ONE) }; 2];
+    let first = session::first();
+    let (phase, unfollowed, weights) = match are_used() {
+        true => (&raw const first.phase, &raw const first.unfollowed, &raw const first.weights[0]),
+        false => (&raw const ALWAYS, &raw const FOLLOWED, &raw const EACH[0]),
     };
     // SAFETY: no slow path runs yet.
     unsafe {
-        (tt_phase, tt_unfollowed) = (phase, unfollowed);
+        (tt_phase, tt_unfollowed, tt_weights) = (phase, unfollowed, weights);
         tt_writes_gs = sys::writes_gs().into();
         tt_begin_windows();
     }

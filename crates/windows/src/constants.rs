@@ -90,6 +90,14 @@ pub const BEGINNING: u64 = 2000 * MILLISECOND;
 /// have ten windows of the shortest length.
 pub const MIN_DUTY: f64 = 0.01;
 
+/// The longest period as a part of the run so far, whatever has been lost before: the next phase of
+/// a program may be as long as those before it, and is to have windows. Three loops over a line
+/// each, one after the other, were 1.9 times as slow at first as a budget of 2 and 1.2 gives; the
+/// other two then had no window in two seconds.
+pub const LONGEST_PERIOD: f64 = 1.0 / 6.0;
+/// But no more than this part of the time must be in windows for that.
+pub const MOST_OWED: f64 = 0.05;
+
 /// The short run that recording whole at the start is to serve: processor time without recording.
 /// Small enough that a program of half of it, recorded at any cost, stays within 2.5 times its
 /// time.

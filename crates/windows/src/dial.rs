@@ -24,9 +24,10 @@
 //!
 //! *The usual budget* gives more at the beginning of a run (`budget.rs`).
 //!
-//! *Least.* A period is at most [`MIN_DUTY`]'s inverse times its window. A budget that does not
-//! even pay for the time between windows is exceeded; [`Scheduler::promise`] then says by how much
-//! at least.
+//! *Least.* A period is at most [`MIN_DUTY`]'s inverse times its window, and at most
+//! [`LONGEST_PERIOD`] of the run so far if that takes no more than [`MOST_OWED`] of the time. A
+//! budget that does not even pay for the time between windows is exceeded; [`Scheduler::promise`]
+//! then says by how much at least.
 //!
 //! *Solo time* (`solo.rs`) needs light time, too, which there is less and less often.
 //!
@@ -36,8 +37,9 @@
 use crate::budget::{Budget, Given};
 use crate::constants::{
     AGAIN_STEP, FIRST_LOOK, FOR_HOOKS, FOR_LIGHT, FOR_LONG_GAPS, FOR_LOOK, FOR_TRACKING, FOR_WHOLE,
-    LONGEST_LOOK, LONGEST_START, LOOK, LOOK_REST, MAX_TRANSLATING, MAX_WITHOUT_LIGHT, MIN_DUTY,
-    MIN_MEASURED, OVERDRAFT, SHORT_RUN, USUAL_COST, WANTED_WINDOWS, WHOLE_STEP,
+    LONGEST_LOOK, LONGEST_PERIOD, LONGEST_START, LOOK, LOOK_REST, MAX_TRANSLATING,
+    MAX_WITHOUT_LIGHT, MIN_DUTY, MIN_MEASURED, MOST_OWED, OVERDRAFT, SHORT_RUN, USUAL_COST,
+    WANTED_WINDOWS, WHOLE_STEP,
 };
 use crate::cost::{Cost, light_slower, tracking_since};
 use crate::solo::SoloDue;
@@ -310,6 +312,17 @@ impl Scheduler {
         self.limit.budget().map(|budget| budget.of(&self.costs(seen))[0].now)
     }
 
+    /// When the present period ends, if it has a window.
+    pub fn period_ends(&self) -> Option<u64> {
+        match self.state {
+            State::Before { end, .. }
+            | State::WarmUp { end, .. }
+            | State::Counting { end }
+            | State::After { end } => Some(end),
+            State::Start | State::Whole | State::Looking | State::Again => None,
+        }
+    }
+
     /// Windows that were opened.
     pub fn windows(&self) -> usize {
         self.windows
@@ -410,9 +423,7 @@ impl Scheduler {
         if is_whole || matches!(self.limit, Limit::Duty(_)) {
             return LOOK;
         }
-        let Sums { whole, off, on, again, .. } = &seen.spent;
-        let so_far: u64 = [whole, off, on, again].iter().map(|spent| spent.wall).sum();
-        ((so_far as f64 * FOR_LOOK) as u64).clamp(LOOK, LONGEST_LOOK)
+        ((wall_so_far(&seen.spent) * FOR_LOOK) as u64).clamp(LOOK, LONGEST_LOOK)
     }
 
     /// Whether light time is to begin.
@@ -518,9 +529,16 @@ impl Scheduler {
         let cpu = between(&costs.cpu, given_cpu, window * in_window, missing) / all.max(1e-9);
         let wall = between(&costs.wall, given_wall, window, missing);
         // A window that is expected to see no work costs nothing; whatever comes then is debt.
-        let most = window / MIN_DUTY;
+        let longest = (LONGEST_PERIOD * wall_so_far(&seen.spent)).max(window / MOST_OWED);
+        let most = longest.min(window / MIN_DUTY);
         (window + cpu.max(wall).max(0.0)).min(most) as u64
     }
+}
+
+/// Wall-clock time of the run so far, ns.
+fn wall_so_far(sums: &Sums) -> f64 {
+    let Sums { whole, off, on, again, .. } = sums;
+    [whole, off, on, again].iter().map(|spent| spent.wall).sum::<u64>() as f64
 }
 
 fn wait(phase: Phase, until: u64) -> Step {

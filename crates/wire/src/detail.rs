@@ -13,9 +13,12 @@ pub const HEAD_BYTES: u64 = 64;
 /// Entries of each type in a chunk.
 pub const CELLS: usize = 60;
 /// Entries of events in a chunk.
-pub const EVENTS: usize = 20;
+pub const EVENTS: usize = 17;
 /// Entries of returns in a chunk.
 pub const RETURNS: usize = 40;
+
+/// The weight of an event that stands for itself alone.
+pub const WEIGHT_OF_ONE: u32 = 16;
 
 /// What a chunk holds, in [`ChunkHead::holds`].
 pub mod holds {
@@ -145,6 +148,8 @@ pub struct Event {
     pub object: u32,
     /// Number of events.
     pub count: AtomicU64,
+    /// Sum of what each stands for: see [`Header::weights`](crate::session::Header::weights).
+    pub weight: AtomicU64,
     /// Bytes of the line that the counting thread accessed, bit i = byte i, over all these events.
     pub own_bytes: AtomicU64,
     /// Bytes of the line that the other thread had written since it took the block.
@@ -174,8 +179,8 @@ pub union Chunk {
 
 const _: () = assert!(size_of::<ChunkHead>() as u64 == HEAD_BYTES);
 const _: () = assert!(size_of::<Cell>() == 16);
-const _: () = assert!(size_of::<Event>() == 48);
+const _: () = assert!(size_of::<Event>() == 56);
 const _: () = assert!(HEAD_BYTES as usize + CELLS * 16 <= CHUNK_BYTES as usize);
-const _: () = assert!(HEAD_BYTES as usize + EVENTS * 48 <= CHUNK_BYTES as usize);
+const _: () = assert!(HEAD_BYTES as usize + EVENTS * 56 <= CHUNK_BYTES as usize);
 const _: () = assert!(size_of::<Returns>() == 24);
 const _: () = assert!(HEAD_BYTES as usize + RETURNS * 24 <= CHUNK_BYTES as usize);

@@ -44,7 +44,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 /// objects; 8: call paths, zones, mapped files; 9: pages; 10: light code between windows; 11: first
 /// writes of unknown blocks; 12: filtered traces; 13: which file a mapping was of; 14: lone
 /// programs; 15: returns; 16: native time; 18: gaps; 21: solo time.
-pub const VERSION: u32 = 22;
+pub const VERSION: u32 = 23;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
 /// Added where otherwise an odd number of variables would be taken out again: see
@@ -398,7 +398,9 @@ pub struct Header {
     /// Accesses that are counted for no page, because another page has the place or no record was
     /// left.
     pub page_accesses_lost: AtomicU64,
-
+    /// In the first segment, by the recorder if there are windows: what an event that is counted
+    /// now stands for, in parts of [`crate::detail::WEIGHT_OF_ONE`], and what a late one does.
+    pub weights: [AtomicU32; 2],
     /// Programs whose processes have been alone so far (first segment only).
     pub lone: lone::Table,
 }

@@ -2,7 +2,7 @@
 // recorder can be tested apart from it. FAKE_MODE: "silent" leaves the session alone, "fail" says
 // that there was no room for the shadow memory, "limits" reaches every limit.
 //
-// The offsets are those of crates/wire/src/session.rs and detail.rs, version 22.
+// The offsets are those of crates/wire/src/session.rs and detail.rs, version 23.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
@@ -34,7 +34,7 @@ struct event {
     uint32_t own_site, other_site;
     uint16_t other;
     uint8_t kind, pad[5];
-    uint64_t count, own_bytes, other_bytes;
+    uint64_t count, weight, own_bytes, other_bytes;
 };
 
 static int fd;
@@ -86,7 +86,7 @@ __attribute__((constructor)) static void start(void) {
     struct cell of_2[] = {{0, 1, RAW_TRUE, 0, 600}, {0, 1, RAW_FALSE, 0, 400}, {0, 1, WAW_TRUE, 0, 5}};
     struct cell of_0[] = {{0, 1, RAW_TRUE, 0, 7}};
     struct cell of_1[] = {{0, 2, INVALIDATION, 0, 3}};
-    struct event event = {0x40c0, 1, 2, 1, RAW_FALSE, {0}, 400, 0x0f, 0xf0};
+    struct event event = {0x40c0, 1, 2, 1, RAW_FALSE, {0}, 400, 400 * 16, 0x0f, 0xf0};
     chunk(0, 2, CELLS, of_2, 3, sizeof(struct cell));
     chunk(1, 0, CELLS, of_0, 1, sizeof(struct cell));
     chunk(2, 2, EVENTS, &event, 1, sizeof event);

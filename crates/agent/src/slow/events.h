@@ -46,8 +46,11 @@ struct key {
 
 struct event {
     struct key key;
-    u64 count, own_bytes, other_bytes;
+    u64 count, weight, own_bytes, other_bytes;
 };
+
+// What an event that is counted now stands for, and one that is late.
+SHARED const u32 *tt_weights;
 
 // The recorder takes the words of a key apart.
 #define SAME_PLACE(word, field) (offsetof(struct event, word) == offsetof(struct event_fields, field))
@@ -57,11 +60,22 @@ struct event {
 #define GAP_SHIFT SHIFT_IN(key.who, gap)
 #define OBJECT_SHIFT SHIFT_IN(key.who, object)
 _Static_assert(SAME_PLACE(key.line, line) && SAME_PLACE(key.sites, own_site) && SAME_PLACE(key.who, other) &&
-                   SAME_PLACE(count, count) && SAME_PLACE(own_bytes, own_bytes) &&
-                   SAME_PLACE(other_bytes, other_bytes) &&
+                   SAME_PLACE(count, count) && SAME_PLACE(weight, weight) &&
+                   SAME_PLACE(own_bytes, own_bytes) && SAME_PLACE(other_bytes, other_bytes) &&
                    sizeof(struct event) == sizeof(struct event_fields),
                "as in Rust");
 _Static_assert(OTHER_SITE_SHIFT == 32, "a half for each site");
+
+static inline u64 weight_of(struct key key) {
+    int is_late = (key.who >> KIND_SHIFT & LATE) != 0;
+    return __atomic_load_n(&tt_weights[is_late], __ATOMIC_RELAXED);
+}
+
+// Adds what `more` has counted.
+static inline void add_to(struct event *e, const struct event *more) {
+    e->count += more->count;
+    e->weight += more->weight;
+}
 
 static inline u32 max_bits(const struct thread *t) { return (t->thinned ? FEW_BITS : MAX_BITS) + t->widened; }
 static inline u32 max_events(const struct thread *t) { return t->thinned ? FEW_EVENTS : MAX_EVENTS; }
@@ -81,7 +95,7 @@ static inline struct event *event_at(const struct thread *t, u32 name) {
 
 // Places in the table are in groups of a cache line. A place holds the event's name + 1 and part of
 // the key's hash, so that a look at the event rarely finds another key; 0 = free, GONE = given up.
-#define NAME_BITS 17
+#define NAME_BITS 18
 #define NAME ((1u << NAME_BITS) - 1)
 #define GONE NAME
 _Static_assert(((1u << WIDEST_BITS) / 4 + MORE_WITHOUT_LINE + MORE_BY_ONE_SITE) / EVENTS_PER_CHUNK *
@@ -266,7 +280,7 @@ static u32 give_up_line(struct thread *t) {
         e->own_bytes = e->other_bytes = 0;
         u32 *place = find(t, e->key);
         if (holds_event(*place)) {
-            event_at(t, name_in(*place))->count += e->count;
+            add_to(event_at(t, name_in(*place)), e);
             e->count = 0;
             return least;
         }
@@ -304,17 +318,18 @@ static u32 append_by_one_site(struct thread *t, int with_object) {
 // Counts an event whose key holds no line, if it is known; whether it is. There are few of these,
 // hence it is mostly one that was counted lately.
 static int count_known_without_line(struct thread *t, struct key key) {
+    struct event one = {.key = key, .count = 1, .weight = weight_of(key)};
     u32 *lately = &t->without_line[(key.sites * 0x9e3779b97f4a7c15ull + key.who * 0xc2b2ae3d27d4eb4full) >>
                                    (64 - LATELY_BITS)];
     if (t->event_chunks && is_same(event_at(t, *lately)->key, key)) {
-        event_at(t, *lately)->count++;
+        add_to(event_at(t, *lately), &one);
         return 1;
     }
     u32 *place = find(t, key);
     if (!holds_event(*place))
         return 0;
     *lately = name_in(*place);
-    event_at(t, *lately)->count++;
+    add_to(event_at(t, *lately), &one);
     return 1;
 }
 
@@ -338,7 +353,7 @@ static void count_without_line(struct thread *t, struct key key) {
             return;
         name = append_by_one_site(t, part == 1);
     }
-    struct event e = {.key = key, .count = 1};
+    struct event e = {.key = key, .count = 1, .weight = weight_of(key)};
     if (name != NONE)
         insert(t, name, &e);
     else
@@ -377,7 +392,7 @@ static void merge_rare(struct thread *t, u64 least) {
             }
             u32 *place = find(t, e->key);
             if (holds_event(*place)) {
-                event_at(t, name_in(*place))->count += e->count;
+                add_to(event_at(t, name_in(*place)), e);
                 e->count = 0;
                 continue;
             }
@@ -413,7 +428,8 @@ static void thin(struct thread *t) {
     fill_table(t);
 }
 
-static void count_new_event(struct thread *t, struct key key, u64 own_bytes, u64 other_bytes) {
+static void count_new_event(struct thread *t, const struct event *one) {
+    struct key key = one->key;
     u32 name = append(t, max_events(t));
     if (name == NONE && t->refused == MAX_EVENTS && t->event_count >= MAX_EVENTS) {
         t->refused++;
@@ -422,24 +438,23 @@ static void count_new_event(struct thread *t, struct key key, u64 own_bytes, u64
     }
     if (name == NONE && t->refused++ % ADMITTED_OF == 0)
         name = give_up_line(t);
-    struct event e = {key, 1, own_bytes, other_bytes};
     if (name == NONE) {
         count_without_line(t, key);
         return;
     }
-    insert(t, name, &e);
-    if (key.who >> OBJECT_SHIFT && own_bytes)
-        describe_block(key.line + (u64)__builtin_ctzll(own_bytes));
+    insert(t, name, one);
+    if (key.who >> OBJECT_SHIFT && one->own_bytes)
+        describe_block(key.line + (u64)__builtin_ctzll(one->own_bytes));
 }
 
 static inline void count_known(struct thread *t, const struct event *one, u64 hash) {
     u32 *place = find_hashed(t, &one->key, hash);
     if (!holds_event(*place)) {
-        count_new_event(t, one->key, one->own_bytes, one->other_bytes);
+        count_new_event(t, one);
         return;
     }
     struct event *e = event_at(t, name_in(*place));
-    e->count++;
+    add_to(e, one);
     e->own_bytes |= one->own_bytes;
     e->other_bytes |= one->other_bytes;
 }
@@ -492,11 +507,11 @@ static inline void wait_for_more(struct thread *t, struct head *waiting, const s
 
 // Bytes that the thread has accessed, and that the other thread had written, in the event's line.
 static inline void count_event(struct thread *t, struct key key, u64 own_bytes, u64 other_bytes) {
+    struct event e = {key, 1, weight_of(key), own_bytes, other_bytes};
     if (is_unknown_line(t, key.line)) {
-        count_new_event(t, key, own_bytes, other_bytes);
+        count_new_event(t, &e);
         return;
     }
-    struct event e = {key, 1, own_bytes, other_bytes};
     struct head *waiting = waiting_room(t);
     if (waiting)
         wait_for_more(t, waiting, &e, hash_of(key));

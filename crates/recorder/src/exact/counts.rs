@@ -63,8 +63,8 @@ impl Counts {
         Self::read_rows(session, threads, joined, MAX_ROWS, false)
     }
 
-    /// The same for a recording with windows: slices are not joined, and events tell how many were
-    /// counted.
+    /// The same for a recording with windows: slices are not joined. The counts of events are their
+    /// weights, and their hits how many were counted.
     pub fn read_windows(session: &Session, threads: usize) -> Result<Self, RecorderError> {
         Self::read_rows(session, threads, 0, usize::MAX, true)
     }
@@ -175,7 +175,7 @@ struct Reading {
     counts: Counts,
     threads: usize,
     max_rows: usize,
-    /// Whether events shall tell how many were counted.
+    /// Whether events shall tell how many were counted beside their weights.
     has_hits: bool,
 }
 
@@ -246,7 +246,7 @@ impl Reading {
             sharing: pair.sharing,
             from_site: from.0,
             to_site: to.0,
-            count,
+            count: if self.has_hits { u64_at(entry, offset_of!(Event, weight)) } else { count },
             from_bytes: from.1,
             to_bytes: to.1,
             hits: if self.has_hits { count } else { 0 },

@@ -3,6 +3,9 @@
 use super::*;
 use crate::session::SessionOptions;
 
+/// What each event of these tests stands for.
+const WEIGHT: u64 = 16;
+
 /// A chunk as an agent fills it.
 pub(crate) struct Filled(Vec<u8>);
 
@@ -46,8 +49,9 @@ impl Filled {
         entry[16..18].copy_from_slice(&thread.to_le_bytes());
         entry[18] = kind;
         entry[24..32].copy_from_slice(&count.to_le_bytes());
-        entry[32..40].copy_from_slice(&own.1.to_le_bytes());
-        entry[40..48].copy_from_slice(&other.1.to_le_bytes());
+        entry[32..40].copy_from_slice(&(WEIGHT * count).to_le_bytes());
+        entry[40..48].copy_from_slice(&own.1.to_le_bytes());
+        entry[48..56].copy_from_slice(&other.1.to_le_bytes());
         self
     }
 
@@ -148,6 +152,9 @@ fn events_are_summed_and_their_bytes_united() {
         gap: None,
     };
     assert_eq!(counts.events, [invalidation, event]);
+    let windows = Counts::read_windows(&session, 2).unwrap();
+    let weighed = |row: EventRow| EventRow { count: WEIGHT * row.count, hits: row.count, ..row };
+    assert_eq!(windows.events, [invalidation, event].map(weighed));
 }
 
 #[test]

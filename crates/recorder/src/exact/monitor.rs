@@ -155,7 +155,7 @@ impl Monitor<'_> {
         let processes = &mut self.processes;
         let look = |at_ns| processes.iter_mut().for_each(|p| p.look_at_threads(at_ns));
         self.looks.turn(Instant::now(), now_ns, look);
-        self.processes.iter_mut().for_each(Process::look);
+        self.look_at_memory();
         let live = |segment: usize| self.processes[segment].shared.is_some();
         self.flows.turn(self.session, self.processes.len(), live, now_ns);
         if let Some(histories) = &mut self.histories {
@@ -211,6 +211,23 @@ impl Monitor<'_> {
             process.add_done(&mut self.done, before, (code, ran));
         }
         self.done
+    }
+
+    /// Looks at the memory of processes when it is time, and closes those that are gone: with what
+    /// they have done since the last slice, as that is not known later where they ran natively.
+    fn look_at_memory(&mut self) {
+        let slice = self.timeline.current();
+        let code = self.switching.as_ref().map(Switching::code);
+        for process in &mut self.processes {
+            if !process.look() {
+                continue;
+            }
+            if let Some(code) = code {
+                process.note_threads(slice);
+                process.add_done(&mut self.done, slice, (code, None));
+            }
+            process.close();
+        }
     }
 
     /// Starts to monitor processes that have appeared.
@@ -500,10 +517,11 @@ impl<'a> Process<'a> {
         }
     }
 
-    /// Looks at the process's memory when it is time.
-    fn look(&mut self) {
+    /// Looks at the process's memory when it is time; whether the process is gone.
+    fn look(&mut self) -> bool {
         let start = Instant::now();
-        let Some(shared) = self.shared.as_ref().filter(|_| start >= self.look_at) else { return };
+        let due = self.shared.as_ref().filter(|_| start >= self.look_at);
+        let Some(shared) = due else { return false };
         match (shared.header().state.load(Acquire), shared.maps()) {
             // Not begun.
             (state::NOT_LOADED, _) => {}
@@ -517,11 +535,12 @@ impl<'a> Process<'a> {
                 }
             }
             // Gone, or never recorded.
-            _ => self.close(),
+            _ => return true,
         }
         let spent = start.elapsed();
         self.look_at = start + self.look_after.max(spent * SHARE);
         self.look_after = (self.look_after * 2).min(LONGEST_LOOK);
+        false
     }
 
     /// Lets go of everything that a process needs only while it runs.

@@ -15,6 +15,7 @@ use std::time::Duration;
 use std::{io, mem};
 use types::ThreadId;
 use types::tally::{self, Meaning};
+use wire::detail::WEIGHT_OF_ONE;
 use wire::detail::{CHUNK_BYTES, gap};
 use wire::pages::known;
 use wire::session::{self, Calls, Header, Module, ThreadArea, ThreadPage, mode};
@@ -249,6 +250,7 @@ impl Session {
             header.leave.0.store(leave::LIGHT, Relaxed);
             if let Some(dial) = options.windows {
                 header.phase.store(switching::first_word(dial), Relaxed);
+                header.weights.iter().for_each(|weight| weight.store(WEIGHT_OF_ONE, Relaxed));
             }
             header.magic.store(session::MAGIC, Relaxed);
         }

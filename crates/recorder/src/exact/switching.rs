@@ -13,12 +13,13 @@ mod light;
 mod solo;
 pub mod steps;
 mod stretches;
+mod weights;
 mod words;
 
 use self::asking::Asking;
 use self::light::{Lit, SETTLING_NS, Settling};
 use self::solo::{Solo, Solos};
-use self::stretches::{ANEW, MIN_STRETCH_NS, Rate, Stretch, Tracking, tracked_parts};
+use self::stretches::{ANEW, MIN_STRETCH_NS, Rate, Stretch, Tracking, kinds_of, tracked_parts};
 use crate::clock::{children_time, cpu_time};
 use crate::memory::{Mapping, SharedMemory};
 use std::io;
@@ -29,6 +30,7 @@ use windows::{
     Assumed, Chooser, Costs, Dial, Did, Exceeded, Lengths, Observation, Phase, Ran, RunQueue,
     Scheduler, Seen, Slowed, Spent, Step, Sums, Unwritten,
 };
+use wire::detail::WEIGHT_OF_ONE;
 use wire::objects::unfollowed;
 use wire::session::{ALL_PASSING_BYTES, Header, PASSING_OFFSET};
 use wire::windows::{FIRST_WINDOW, leave};
@@ -147,7 +149,11 @@ pub struct Switching<'a> {
     /// All such work.
     late_work: u64,
     /// By kind of time.
-    rates: [Rate; 4],
+    rates: [Rate; 5],
+    /// When the present period began, ns, and what events stand for now: see
+    /// [`Header::weights`].
+    period_ns: u64,
+    weights: [u32; 2],
     /// Processor time of children of ours that had ended before, and of this thread.
     children_before: Duration,
     own_before: Duration,
@@ -195,7 +201,9 @@ impl<'a> Switching<'a> {
             both: [0; 2],
             late: (0, 0),
             late_work: 0,
-            rates: [Rate::default(); 4],
+            rates: [Rate::default(); 5],
+            period_ns: 0,
+            weights: [WEIGHT_OF_ONE; 2],
             children_before: children_time(),
             own_before: cpu_time(),
             switched: Switched { parts: vec![part], ..Switched::default() },
@@ -329,6 +337,7 @@ impl<'a> Switching<'a> {
         part.period += u32::from(step.period);
         part.phase = step.phase;
         self.further = self.parts_of(&step, now_ns, self.stretch(lengths));
+        self.weigh(now_ns, &step, lengths);
         if let Some(first) = self.further.pop() {
             part = self.run(first, part, now_ns);
         }
@@ -460,14 +469,7 @@ impl<'a> Switching<'a> {
         if self.settling.add(self.code, [since, now_ns]) && self.solos.now == Solo::No {
             self.spent.settled += slice;
         }
-        let kind = match part.phase {
-            Phase::WarmUp => Some(0),
-            Phase::Counting => Some(1),
-            Phase::Late => Some(ANEW + 1),
-            Phase::Off if self.anew => Some(ANEW),
-            _ => None,
-        };
-        if let Some(kind) = kind {
+        for kind in kinds_of(part.phase, self.anew, self.solos.now) {
             self.rates[kind].add(&slice);
         }
         let near = |done: &Done| done.transfers.saturating_sub(done.far);
@@ -526,6 +528,8 @@ impl<'a> Switching<'a> {
     /// # Errors
     /// When the passing maps cannot be emptied: threads would not see that a window opens.
     pub fn show(&mut self) -> io::Result<()> {
+        let header = &self.first.records()[0];
+        header.weights.iter().zip(self.weights).for_each(|(of, weight)| of.store(weight, Relaxed));
         let now = self.part().phase;
         let (before, code) = std::mem::replace(&mut self.shown, (now, self.code));
         if before == now && code == self.code && !self.anew {
@@ -543,7 +547,6 @@ impl<'a> Switching<'a> {
         if now == Phase::Whole {
             self.whole_window = self.window;
         }
-        let header = &self.first.records()[0];
         header.phase.store(word(self.window, now, self.code != Code::Checked), Release);
         self.show_leaves();
         if opens { self.memory.clear(PASSING_OFFSET, ALL_PASSING_BYTES) } else { Ok(()) }

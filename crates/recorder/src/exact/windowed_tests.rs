@@ -241,7 +241,9 @@ fn events_of_windows_stand_for_the_work_of_their_periods() {
     // Seen in one window only.
     comm.push(row(counting(whole, 7)[0], 0, 1));
     let windows: u64 = comm[2..].iter().filter(|row| row.to.0 == 1).map(|row| row.count).sum();
-    let events = vec![event(64, 1, 1000), event(128, 1, windows), event(64, 0, 1)];
+    // What was recorded whole was on one line, and what windows counted on another.
+    let of_windows = EventRow { count: 10 * windows, ..event(128, 1, windows) };
+    let events = vec![event(64, 1, 1000), of_windows, event(64, 0, 1)];
     let (counts, windowed) = estimated(&mut run, comm, events);
 
     assert_eq!((windowed.windows, windowed.too_short), (u64::from(periods), false));
@@ -260,7 +262,7 @@ fn events_of_windows_stand_for_the_work_of_their_periods() {
     assert!(rare.hits == 1 && rare.low == 0 && (50..60).contains(&rare.high), "{rare:?}");
 
     let of_events = |to: u32| counts.events.iter().filter(move |event| event.to.0 == to);
-    assert_eq!(of_events(1).map(|event| event.count).sum::<u64>(), sum(1));
+    assert_eq!(of_events(1).map(|event| event.count).collect::<Vec<_>>(), [1000, 10 * windows]);
     assert_eq!(of_events(0).map(|event| (event.count, event.hits)).collect::<Vec<_>>(), [(10, 1)]);
     assert_eq!(run.timeline.len() as u32, whole + periods);
     assert_eq!(run.samples.len() as u32, 2 * (whole + periods));

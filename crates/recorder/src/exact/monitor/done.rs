@@ -11,14 +11,15 @@ use std::time::Duration;
 use windows::{Did, Ran};
 
 impl Process<'_> {
-    /// Adds what has been done in slice `slice`, which has been noted, while threads ran `code`.
+    /// Adds what has been done in slice `slice`, which has been noted, while threads ran `code`. Of
+    /// a process that is closed, all has been added.
     pub(super) fn add_done(
         &mut self,
         done: &mut Done,
         slice: u32,
         (code, ran): (Code, Option<Ran>),
     ) {
-        let cpu_ns = self.cpu_since();
+        let Some(cpu_ns) = self.cpu_since() else { return };
         done.cpu_ns += cpu_ns;
         let calls = std::mem::take(&mut self.calls_made);
         done.calls += calls;
@@ -68,12 +69,18 @@ impl Process<'_> {
         self.growing.see(pid, ran, &work)
     }
 
-    /// Processor time that the process has used since it was looked at last, ns.
-    fn cpu_since(&mut self) -> u64 {
-        let pid = self.shared.as_ref().map(|shared| shared.header().pid.load(Relaxed));
-        let Some(cpu) = pid.and_then(process_time) else { return 0 };
-        let cpu_ns = cpu.as_nanos() as u64;
-        cpu_ns.saturating_sub(std::mem::replace(&mut self.cpu_ns, cpu_ns))
+    /// Processor time that the process has used since it was looked at last, ns; `None` if it is
+    /// closed.
+    fn cpu_since(&mut self) -> Option<u64> {
+        let header = self.shared.as_ref()?.header();
+        let cpu_ns = match process_time(header.pid.load(Relaxed)) {
+            Some(cpu) => cpu.as_nanos() as u64,
+            // It has said so itself when it ended.
+            None => header.cpu_ns.load(Relaxed),
+        };
+        let before = self.cpu_ns;
+        self.cpu_ns = before.max(cpu_ns);
+        Some(self.cpu_ns - before)
     }
 }
 

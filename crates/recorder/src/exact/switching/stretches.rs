@@ -4,7 +4,7 @@
 
 use super::Code;
 use super::solo::Solo;
-use windows::Spent;
+use windows::{Phase, Spent};
 
 /// How often late events are counted before a window, and how long such a stretch is at least, ns:
 /// each empties the passing maps, which takes threads a millisecond to fill again if they stream.
@@ -64,8 +64,23 @@ pub fn tracked_parts(now_ns: u64, until_ns: u64, [anew, counts]: [u64; 2]) -> Ve
 }
 
 /// Kinds of time whose rates of work are compared: the two parts of a window, and the two of a
-/// stretch.
+/// stretch, and all time between windows.
 pub const ANEW: usize = 2;
+/// All time between windows.
+pub const BETWEEN: usize = 4;
+
+/// The kinds that a slice belongs to.
+pub fn kinds_of(phase: Phase, anew: bool, solo: Solo) -> impl Iterator<Item = usize> {
+    let kind = match phase {
+        Phase::WarmUp => Some(0),
+        Phase::Counting => Some(1),
+        Phase::Late => Some(ANEW + 1),
+        Phase::Off if anew => Some(ANEW),
+        _ => None,
+    };
+    let is_between = matches!(phase, Phase::Off | Phase::Late) && solo == Solo::No;
+    kind.into_iter().chain(is_between.then_some(BETWEEN))
+}
 
 /// How much work a kind of time has seen lately.
 #[derive(Clone, Copy, Debug, Default)]

@@ -61,7 +61,7 @@ impl<'a> Scaling<'a> {
     /// well it is known. Late events become some of the others.
     pub fn scale(&self, counts: &mut Counts) {
         let mut late = std::mem::take(&mut counts.late);
-        let before = [sums(&counts.comm), event_sums(&counts.late_events)];
+        let counted = sums(&counts.comm);
         scale_rows(&mut counts.comm, |row| {
             self.factors.of(row).map_or(1.0, |factor| factor * self.pace(&cell_of(row)))
         });
@@ -72,9 +72,8 @@ impl<'a> Scaling<'a> {
         counts.comm.iter_mut().for_each(|row| row.sampled = Some(self.how_well(row)));
 
         let mut late = std::mem::take(&mut counts.late_events);
-        scale_events(&mut counts.events, &before[0], &after[0]);
-        // Those of lines and code have no slice: each is taken for the mean one.
-        scale_events(&mut late, &before[1], &after[1]);
+        scale_events(&mut counts.events, &counted, &after[0]);
+        scale_events(&mut late, &BTreeMap::new(), &after[1]);
         late.iter_mut().for_each(|row| row.evidence = Evidence::Window);
         counts.events.extend(late.into_iter().flat_map(of_all_lines));
         counts::sum_events(&mut counts.events);
@@ -102,10 +101,12 @@ fn event_cell(row: &EventRow) -> Cell {
     (row.from, row.to, row.kind, row.sharing)
 }
 
-fn event_sums(rows: &[EventRow]) -> BTreeMap<Cell, u64> {
-    let mut sums = BTreeMap::new();
+/// Hits and weights of each cell.
+fn event_sums(rows: &[EventRow]) -> BTreeMap<Cell, [u64; 2]> {
+    let mut sums: BTreeMap<Cell, [u64; 2]> = BTreeMap::new();
     for row in rows {
-        *sums.entry(event_cell(row)).or_insert(0) += row.count;
+        let [hits, weights] = sums.entry(event_cell(row)).or_default();
+        (*hits, *weights) = (*hits + row.hits, *weights + row.count);
     }
     sums
 }
@@ -159,23 +160,29 @@ fn interval(count: u64, cluster: f64) -> Sampled {
     }
 }
 
-/// Scales events by cache line and code as the cells that they belong to. Cells that had no events
-/// `before` stay as they are.
+/// Scales events by cache line and code such that those of a cell are together what is estimated
+/// for it: what was `counted` becomes `after`. Each stands for its weight, which is what was
+/// expected when it was counted, so that those of a time with few windows stand for more than
+/// others.
 fn scale_events(
     rows: &mut Vec<EventRow>,
-    before: &BTreeMap<Cell, u64>,
+    counted: &BTreeMap<Cell, u64>,
     after: &BTreeMap<Cell, u64>,
 ) {
+    let sums = event_sums(rows);
+    let factor = |cell: &Cell| {
+        let [hits, weights] = sums[cell].map(|sum| sum as f64);
+        let counted = counted.get(cell).map_or(hits, |counted| *counted as f64);
+        let estimated = after.get(cell).map_or(counted, |after| *after as f64);
+        // Some that were counted may have no line.
+        let of_events = estimated * hits / counted.max(1.0);
+        of_events / weights.max(1.0)
+    };
+    let factors: BTreeMap<Cell, f64> = sums.keys().map(|cell| (*cell, factor(cell))).collect();
     let mut left: BTreeMap<Cell, f64> = BTreeMap::new();
     for row in rows.iter_mut() {
         let cell = event_cell(row);
-        let factor = match before.get(&cell) {
-            Some(&before) if before > 0 => {
-                after.get(&cell).copied().unwrap_or(0) as f64 / before as f64
-            }
-            _ => 1.0,
-        };
-        row.count = rounded(row.count as f64 * factor, left.entry(cell).or_default());
+        row.count = rounded(row.count as f64 * factors[&cell], left.entry(cell).or_default());
     }
     rows.retain(|row| row.count > 0);
 }
