@@ -41,6 +41,7 @@ const _: () = {
         place - control::PAGE == offset as i32
     }
     assert!(is_at(control::PAGE + control::BYTES, core::mem::offset_of!(ThreadPage, loads)));
+    assert!(is_at(control::APP_RSP, 8 * wire::windows::STACK_POINTER));
     assert!(is_at(control::LOADS, core::mem::offset_of!(ThreadPage, loads)));
     assert!(is_at(control::STORES, core::mem::offset_of!(ThreadPage, stores)));
     assert!(is_at(control::INSTRUCTIONS, core::mem::offset_of!(ThreadPage, instructions)));

@@ -55,7 +55,7 @@ fn check_meta(profile: &Profile) -> Result<(), String> {
         _ => {}
     }
     match meta.slowed {
-        Some(Slowed { share, low, high })
+        Some(Slowed { share, low, high, .. })
             if !(0.0 <= low && low <= share && share <= high && high <= 1.0) =>
         {
             Err(format!(
@@ -351,7 +351,10 @@ mod tests {
                 "the program's own time 2 is not between 3 and 4",
             ),
             (
-                reason(|p| p.meta.slowed = Some(Slowed { share: 0.2, low: 0.3, high: 0.4 })),
+                reason(|p| {
+                    p.meta.slowed =
+                        Some(Slowed { share: 0.2, low: 0.3, high: 0.4, natively: false })
+                }),
                 "the share 0.2 that running at once takes is not between 0.3 and 0.4",
             ),
             (reason(|p| p.activity.swap(0, 1)), "the activity of T0 in slice 0 is out of order"),

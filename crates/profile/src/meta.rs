@@ -249,6 +249,10 @@ pub struct Slowed {
     pub low: f64,
     /// The upper end.
     pub high: f64,
+    /// Whether threads ran the program's own code then. Otherwise they counted their instructions,
+    /// which may slow them more together than alone.
+    #[serde(default)]
+    pub natively: bool,
 }
 
 /// Windows of exact recording, and what they were good for.

@@ -376,7 +376,7 @@ fn own_time(OwnTime { seconds, low, high }: &OwnTime) -> String {
 }
 
 /// How much longer threads take because others run at once.
-fn slowed_by_others(Slowed { share, low, high }: &Slowed) -> String {
+fn slowed_by_others(Slowed { share, low, high, .. }: &Slowed) -> String {
     format!(
         "Of the processor time, {} ({} to {}) is waiting because threads run at once: in moments in which one ran \
          alone, its instructions took so much less. Fewer transfers cannot gain more than that.",

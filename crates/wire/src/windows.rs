@@ -56,6 +56,10 @@ pub mod leave {
     pub const NATIVE_BYTE: usize = 2;
 }
 
+/// The word of [`ThreadPage::control`](crate::session::ThreadPage::control) that holds the
+/// program's stack pointer as it was when the thread came to the agent last; 0: not yet.
+pub const STACK_POINTER: usize = 12;
+
 /// Native time: how the recorder calls threads back from it.
 ///
 /// A thread that goes native says [`AWAY`](native::AWAY) in

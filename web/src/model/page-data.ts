@@ -652,6 +652,7 @@ export type Slowed = {
   share: number;
   low: number;
   high: number;
+  natively: boolean;
 };
 export type Split = {
   true: number;

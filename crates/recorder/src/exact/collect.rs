@@ -213,8 +213,9 @@ fn without_line(events: &[EventRow]) -> u64 {
 
 /// How much longer threads take because others run at once, where solo time tells.
 fn slowed(run: &Circumstances<'_>) -> Option<Slowed> {
-    let windows::Slowed { share, low, high } = run.found.monitored.switched.as_ref()?.slowed?;
-    Some(Slowed { share, low, high })
+    let (slowed, natively) = run.found.monitored.switched.as_ref()?.slowed?;
+    let windows::Slowed { share, low, high } = slowed;
+    Some(Slowed { share, low, high, natively })
 }
 
 /// Threads with the identities by which another run of the program knows them.

@@ -176,7 +176,9 @@ impl Monitor<'_> {
         let (done, before) = (self.note_done(code, ran), self.timeline.current());
         if counted && ran.is_some() {
             let processes = self.processes.iter_mut().zip(0..);
-            processes.for_each(|(process, segment)| process.growing.counted(self.session, segment));
+            processes.for_each(|(process, segment)| {
+                process.choose_growing(self.session, segment, before)
+            });
         }
         if let Some(switching) = self.switching.as_mut() {
             switching.turn(now_ns, done);

@@ -93,8 +93,9 @@ pub struct Switched {
     pub alone: Option<[f64; 3]>,
     /// What the recording took beyond its budget.
     pub exceeded: Option<Exceeded>,
-    /// How much longer threads take because others run at once, if that was seen.
-    pub slowed: Option<Slowed>,
+    /// How much longer threads take because others run at once, if that was seen, and whether
+    /// natively.
+    pub slowed: Option<(Slowed, bool)>,
     /// Wall-clock time in which threads could run natively, ns.
     pub native_ns: u64,
     /// Whether what was allocated was looked at in windows only, but for the start of the run.

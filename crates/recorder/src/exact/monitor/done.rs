@@ -5,10 +5,12 @@
 
 use super::Process;
 use crate::clock::clock;
+use crate::session::Session;
 use crate::switching::{Code, Done, steps};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use windows::{Did, Ran};
+use wire::windows::STACK_POINTER;
 
 impl Process<'_> {
     /// Adds what has been done in slice `slice`, which has been noted, while threads ran `code`. Of
@@ -59,6 +61,21 @@ impl Process<'_> {
         done.hooks += counted.hooks;
         done.translating += translating;
         done.steps.iter_mut().zip(counted.steps).for_each(|(all, more)| *all += more);
+    }
+
+    /// Events were counted in slice `slice`: chooses the lines on which words may grow, if it is
+    /// time.
+    pub(super) fn choose_growing(&mut self, session: &Session, segment: u32, slice: u32) {
+        let Some(shared) = &self.shared else { return };
+        let samples = self.seen.samples.iter().rev().take_while(|sample| sample.slice == slice);
+        self.growing.counted(session, segment, || {
+            let areas = shared.areas.records();
+            let pointer =
+                |thread: u32| areas[thread as usize].page.control[STACK_POINTER].load(Relaxed);
+            samples
+                .map(|sample| (sample.thread, sample.executed[0], pointer(sample.thread)))
+                .collect()
+        });
     }
 
     /// Work that the process did in slice `slice` by the words that grow with it.

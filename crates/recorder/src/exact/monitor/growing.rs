@@ -1,5 +1,6 @@
 //! Reads the lines on which words may grow with a process's work (`windows::Growth`): those with
-//! the most events.
+//! the most events, and those at the top of the stacks of the threads that do most, where loops
+//! keep what they count unless it is in a register.
 //!
 //! They are chosen after the start of the run and after windows, ever less often, and read when a
 //! slice ends. What the kernel does not let us read tells nothing. Neighbours: `monitor` says when,
@@ -12,8 +13,13 @@ use std::collections::{BTreeMap, HashMap};
 use windows::{Bytes, Growth, LINE_BYTES, Ran, Written};
 use wire::session::MAX_THREADS;
 
-/// Most lines that are read.
+/// Most lines that are read of those with events.
 const MAX_LINES: usize = 16;
+/// Stacks of which lines are read, and how far from the stack pointer, in bytes: functions that
+/// call none keep variables below it, in the red zone.
+const MAX_STACKS: usize = 8;
+const BELOW: u64 = 128;
+const ABOVE: u64 = 256;
 
 /// The lines of a process.
 #[derive(Default)]
@@ -25,8 +31,14 @@ pub(super) struct Growing {
 }
 
 impl Growing {
-    /// Events were counted in the slice that is over. Chooses lines if it is time.
-    pub fn counted(&mut self, session: &Session, segment: u32) {
+    /// Events were counted in the slice that is over. Chooses lines if it is time; `stacks`:
+    /// threads, what they executed in that slice, and their stack pointers.
+    pub fn counted(
+        &mut self,
+        session: &Session,
+        segment: u32,
+        stacks: impl FnOnce() -> Vec<(u32, u64, u64)>,
+    ) {
         self.counted += 1;
         if self.counted < self.wanted {
             return;
@@ -34,7 +46,9 @@ impl Growing {
         (self.counted, self.wanted) = (0, (2 * self.wanted).max(1));
         // What cannot be read yet is read later.
         if let Ok(writes) = counts::writes_so_far(&session.of_segment(segment), MAX_THREADS) {
-            self.growth.look_at(&most_written(&writes));
+            let mut lines = most_written(&writes);
+            lines.extend(of_stacks(stacks()));
+            self.growth.look_at(&lines);
         }
     }
 
@@ -61,6 +75,19 @@ fn most_written(writes: &[(u64, u32, u64, u64)]) -> Vec<Written> {
         by: by.into_iter().map(|((thread, bytes), events)| (thread, bytes, events)).collect(),
     };
     lines.into_iter().map(written).collect()
+}
+
+/// Lines at the top of the stacks of threads that executed most: threads, what they executed, and
+/// their stack pointers, 0 if not known.
+fn of_stacks(mut stacks: Vec<(u32, u64, u64)>) -> impl Iterator<Item = Written> {
+    stacks.retain(|(_, _, pointer)| *pointer > BELOW);
+    stacks.sort_unstable_by_key(|(thread, executed, _)| (Reverse(*executed), *thread));
+    stacks.truncate(MAX_STACKS);
+    stacks.into_iter().flat_map(|(thread, _, pointer)| {
+        let first = (pointer - BELOW) / LINE_BYTES as u64 * LINE_BYTES as u64;
+        let lines = (first..pointer.saturating_add(ABOVE)).step_by(LINE_BYTES);
+        lines.map(move |address| Written { address, by: vec![(thread, u64::MAX, 1)] })
+    })
 }
 
 /// Lines of a process, where they can be read.
@@ -103,6 +130,17 @@ mod tests {
         let many: Vec<_> = (0..50).map(|k| (k, 0, 1, k)).collect();
         assert_eq!(most_written(&many).len(), MAX_LINES);
         assert_eq!(most_written(&many)[0].address, 49);
+    }
+
+    #[test]
+    fn the_top_of_the_stacks_of_busy_threads_is_read() {
+        let mut stacks: Vec<_> =
+            (1..20).map(|k| (k, u64::from(k), 0x1_0000 * u64::from(k))).collect();
+        stacks.push((20, 100, 0));
+        let lines: Vec<_> = of_stacks(stacks).collect();
+        let of = |thread| lines.iter().filter(move |line| line.by == [(thread, u64::MAX, 1)]);
+        assert_eq!([20, 19, 12, 11].map(|thread| of(thread).count()), [0, 6, 6, 0]);
+        assert_eq!(of(19).map(|line| line.address).min(), Some(19 * 0x1_0000 - 128));
     }
 
     #[test]

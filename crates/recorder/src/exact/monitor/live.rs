@@ -191,7 +191,7 @@ impl<'a> Reader<'a> {
             process.note_threads(0);
             process.add_done(&mut self.done, 0, (code, ran));
             if counted && ran.is_some() {
-                process.growing.counted(self.session, segment);
+                process.choose_growing(self.session, segment, 0);
             }
             process.seen.samples.clear();
             process.look();

@@ -205,9 +205,10 @@ impl Solos {
         wake(&header.solo);
     }
 
-    /// What it has told.
-    pub fn slowed(&self) -> Option<Slowed> {
-        self.native_looks.slowed().or_else(|| self.looks.slowed())
+    /// What it has told, and whether natively.
+    pub fn slowed(&self) -> Option<(Slowed, bool)> {
+        let natively = self.native_looks.slowed().map(|slowed| (slowed, true));
+        natively.or_else(|| Some((self.looks.slowed()?, false)))
     }
 }
 
@@ -316,7 +317,8 @@ mod tests {
             solos.settle(&Spent::default(), Code::Native, 0);
         }
         assert_eq!(solos.looks.len(), 8);
-        assert!((solos.slowed().unwrap().share - 0.5).abs() < 1e-6);
+        let (slowed, natively) = solos.slowed().unwrap();
+        assert!((slowed.share - 0.5).abs() < 1e-6 && !natively);
     }
 
     #[test]
@@ -340,7 +342,8 @@ mod tests {
             assert_eq!(part(Solo::Asked, Code::Light, 2, 100_000), Some(Ran::Alone));
         }
         assert_eq!((solos.looks.len(), solos.native_looks.len()), (0, 8));
-        assert!((solos.slowed().unwrap().share - 0.375).abs() < 1e-6);
+        let (slowed, natively) = solos.slowed().unwrap();
+        assert!((slowed.share - 0.375).abs() < 1e-6 && natively);
     }
 
     #[test]
