@@ -154,6 +154,9 @@ pub const LONGEST_LOOK: u64 = 150 * MILLISECOND;
 /// and with a duty after any: 3 % of the time at most.
 pub const LOOK_REST: u64 = 1000 * MILLISECOND;
 
+/// How long a program without a second thread goes on until it is looked at again.
+pub const ALONE_STEP: u64 = 500 * MILLISECOND;
+
 /// Steps of a time in which everything is recorded again: a working set that fits no cache is first
 /// accessed in the first one, which is not judged. Nor is as much of the start of a run: with it,
 /// half a second of xz takes 2.5 times as long, without it 1.6 times.

@@ -29,6 +29,9 @@
 //! budget that does not even pay for the time between windows is exceeded; [`Scheduler::promise`]
 //! then says by how much at least.
 //!
+//! *Alone.* With a budget, a program with one thread has no windows once its start was recorded:
+//! there would be nothing to see. The caller ends that time when another thread appears.
+//!
 //! *Solo time* (`solo.rs`) needs light time, too, which there is less and less often.
 //!
 //! *Duty.* Windows take a fixed share of wall-clock time, from the start on. Light time, once a
@@ -36,10 +39,10 @@
 
 use crate::budget::{Budget, Given};
 use crate::constants::{
-    AGAIN_STEP, FIRST_LOOK, FOR_HOOKS, FOR_LIGHT, FOR_LONG_GAPS, FOR_LOOK, FOR_TRACKING, FOR_WHOLE,
-    LONGEST_LOOK, LONGEST_PERIOD, LONGEST_START, LOOK, LOOK_REST, MAX_TRANSLATING,
-    MAX_WITHOUT_LIGHT, MIN_DUTY, MIN_MEASURED, MOST_OWED, OVERDRAFT, SHORT_RUN, USUAL_COST,
-    WANTED_WINDOWS, WHOLE_STEP,
+    AGAIN_STEP, ALONE_STEP, FIRST_LOOK, FOR_HOOKS, FOR_LIGHT, FOR_LONG_GAPS, FOR_LOOK,
+    FOR_TRACKING, FOR_WHOLE, LONGEST_LOOK, LONGEST_PERIOD, LONGEST_START, LOOK, LOOK_REST,
+    MAX_TRANSLATING, MAX_WITHOUT_LIGHT, MIN_DUTY, MIN_MEASURED, MOST_OWED, OVERDRAFT, SHORT_RUN,
+    USUAL_COST, WANTED_WINDOWS, WHOLE_STEP,
 };
 use crate::cost::{Cost, light_slower, tracking_since};
 use crate::solo::SoloDue;
@@ -69,6 +72,8 @@ pub struct Observation {
     pub lengths: Lengths,
     /// Whether gaps may be long: more of the budget is for tracked cache lines.
     pub long_gaps: bool,
+    /// Whether no thread could meet another one lately.
+    pub alone: bool,
 }
 
 /// What the program is recorded as.
@@ -192,6 +197,7 @@ enum State {
     Whole,
     Looking,
     Again,
+    Alone,
     Before { lengths: Lengths, open: u64, end: u64 },
     WarmUp { counting: u64, end: u64 },
     Counting { end: u64 },
@@ -319,8 +325,22 @@ impl Scheduler {
             | State::WarmUp { end, .. }
             | State::Counting { end }
             | State::After { end } => Some(end),
-            State::Start | State::Whole | State::Looking | State::Again => None,
+            State::Start | State::Whole | State::Looking | State::Again | State::Alone => None,
         }
+    }
+
+    /// Whether there are no windows because there would be nothing to see.
+    pub fn is_alone(&self) -> bool {
+        self.state == State::Alone
+    }
+
+    fn has_nothing_to_see(&self, seen: &Observation) -> bool {
+        let may = match self.state {
+            State::Start | State::Whole => !self.may_record_whole(seen),
+            State::WarmUp { .. } | State::Counting { .. } => false,
+            _ => true,
+        };
+        seen.alone && may && self.limit.budget().is_some()
     }
 
     /// Windows that were opened.
@@ -342,6 +362,11 @@ impl Scheduler {
         }
         // Nothing tells what whole would cost where even light code is too slow.
         self.whole.may_take(self.budget(seen).filter(|_| !self.needs_native(seen)));
+        if self.has_nothing_to_see(seen) {
+            let (period, until) = (!self.is_alone(), now + ALONE_STEP);
+            (self.state, self.planned) = (State::Alone, None);
+            return Ok(Step { period, light: until, ..wait(Phase::Off, until) });
+        }
         Ok(match self.state {
             State::Start | State::Whole if self.may_record_whole(seen) => {
                 let period = self.state == State::Start;
@@ -357,7 +382,7 @@ impl Scheduler {
                 wait(Phase::Whole, now + AGAIN_STEP)
             }
             State::Looking => self.begin_period(seen),
-            State::Start | State::Whole | State::Again => self.begin(seen),
+            State::Start | State::Whole | State::Again | State::Alone => self.begin(seen),
             State::Before { open, .. } if now < open => wait(Phase::Off, open),
             State::Before { lengths, open, end } if now < open + lengths.whole() => {
                 // If late, the window is as long all the same: a part of it would miss long gaps.

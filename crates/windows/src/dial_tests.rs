@@ -26,7 +26,7 @@ impl Default for Run {
 
 /// Nothing was spent so far.
 fn see(lengths: Lengths) -> Observation {
-    Observation { now: 0, spent: Sums::default(), lengths, long_gaps: false }
+    Observation { now: 0, spent: Sums::default(), lengths, long_gaps: false, alone: false }
 }
 
 /// How it went: time taken, processor time over that alone, shares of time in windows and recorded
@@ -48,6 +48,7 @@ impl Run {
             spent: Sums::default(),
             lengths: Chooser::default().lengths(),
             long_gaps: false,
+            alone: false,
         };
         let (mut done, mut alone) = (0.0, 0.0);
         let (goal, total) = (self.alone as f64 * self.busy, self.alone as f64);
@@ -391,4 +392,31 @@ fn threads_run_natively_where_light_code_takes_too_much_of_the_budget() {
     assert!(!needs(2.0, SECOND / 5, 0) && needs(2.0, SECOND / 2, 0));
     assert!(!needs(2.0, 0, SECOND / 20) && needs(2.0, 0, SECOND / 10));
     assert!(!needs(4.0, SECOND / 2, 0));
+}
+
+#[test]
+fn a_program_with_one_thread_has_no_windows_once_its_start_was_recorded() {
+    let lengths = Chooser::default().lengths();
+    let mut scheduler = Scheduler::new(Dial::Usual, Assumed::default(), 3).unwrap();
+    let mut seen = Observation { alone: true, ..see(lengths) };
+    let (mut phases, mut periods) = (Vec::new(), 0);
+    while seen.now < 10 * SECOND {
+        let step = scheduler.next(&seen).unwrap();
+        periods += u32::from(step.period);
+        phases.push((step.phase, scheduler.is_alone()));
+        let spent =
+            if step.phase == Phase::Whole { &mut seen.spent.whole } else { &mut seen.spent.off };
+        let passed = step.until - seen.now;
+        (spent.wall, spent.cpu) = (spent.wall + passed, spent.cpu + passed);
+        spent.work += passed;
+        seen.now = step.until;
+    }
+    phases.dedup();
+    assert_eq!((phases, periods), (vec![(Phase::Whole, false), (Phase::Off, true)], 2));
+    seen.alone = false;
+    let step = scheduler.next(&seen).unwrap();
+    assert!(step.period && !scheduler.is_alone() && scheduler.period_ends().is_some());
+    let mut duty = Scheduler::new(Dial::Duty(0.5), Assumed::default(), 3).unwrap();
+    duty.next(&Observation { alone: true, ..see(lengths) }).unwrap();
+    assert!(!duty.is_alone(), "a share of the time was asked for");
 }

@@ -336,6 +336,33 @@ fn calls_of_the_c_library_need_no_signal_in_native_time() {
     assert!(by_library * 20 < *by_others, "{tries:?}");
 }
 
+/// A thread that is alone needs no windows; those of the time with others stand for that time only.
+#[test]
+fn a_thread_that_is_alone_has_no_windows() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let source = "tests/programs/known/alone.c";
+    let program = Target::new(Compiler::Gcc, source).flags(&["-O2", "-pthread"]).build().unwrap();
+    let folder = scratch.join("alone.tt");
+    let recorded = |alone: &str, both: &str| {
+        let words = [program.to_str().unwrap(), alone, both];
+        let run = record(&threadtalk, &folder, &[], &words).run().expect_code(0);
+        assert_eq!(run.stdout_text().trim(), "1");
+        Profile::load(&folder).unwrap()
+    };
+    let single = recorded("600", "0").meta;
+    let windows = single.windows.unwrap();
+    assert_eq!((windows.windows, windows.observed, windows.missed), (0, 1.0, 0.0), "{windows:?}");
+    assert!(single.totals.instructions > 1_000_000_000, "{:?}", single.totals);
+
+    // Each addition takes the line from the other thread once at the most.
+    let profile = recorded("600", "20");
+    let windows = profile.meta.windows.as_ref().unwrap();
+    assert!(windows.observed > 0.0 && windows.observed < 1.0, "{windows:?}");
+    let pairs = profile.comm.iter().filter(|row| row.from.0 > 0 && row.to.0 > 0);
+    let transfers: u64 = pairs.map(|row| row.count).sum();
+    assert!((100..=60_000_000).contains(&transfers), "{transfers}");
+}
+
 /// What threads allocate and free while they run natively has its names, and works as without.
 #[test]
 fn what_is_allocated_natively_has_its_name() {

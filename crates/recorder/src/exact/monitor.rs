@@ -51,6 +51,8 @@ const LONG_REST: Duration = Duration::from_millis(10);
 /// First and longest time between two looks at a process's memory.
 const FIRST_LOOK: Duration = Duration::from_millis(5);
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
+/// How often it is looked for another thread while one is alone.
+const ALONE_REST: Duration = Duration::from_millis(5);
 /// Most samples of a recording and most slices; beyond, slices are joined.
 const MAX_SAMPLES: usize = 2 << 20;
 const MAX_SLICES: usize = 1 << 18;
@@ -168,6 +170,9 @@ impl Monitor<'_> {
     fn turn(&mut self) -> Result<(), RecorderError> {
         let now_ns = self.now_ns();
         let Some(switching) = self.switching.as_mut() else { return Ok(()) };
+        if switching.is_alone() && self.processes.iter().any(Process::has_new_threads) {
+            switching.wake();
+        }
         if now_ns < switching.until_ns() {
             switching.ask(now_ns);
             return Ok(());
@@ -212,6 +217,11 @@ impl Monitor<'_> {
             process.note_threads(before);
             process.add_done(&mut self.done, before, (code, ran));
         }
+        // Accesses to pages count even so.
+        let is_single = |process: &Process<'_>| process.live.len() <= 1;
+        self.done.alone = self.histories.is_none()
+            && self.done.active <= 1
+            && self.processes.iter().all(is_single);
         self.done
     }
 
@@ -275,6 +285,8 @@ impl Monitor<'_> {
         let until_slice = next.map(|next| next.saturating_sub(self.now_ns()));
         let until_look = self.processes.iter().filter_map(Process::until_look).min();
         let until_slice = until_slice.map_or(LONGEST_LOOK, Duration::from_nanos);
+        let is_alone = self.switching.as_ref().is_some_and(Switching::is_alone);
+        let until_slice = if is_alone { until_slice.min(ALONE_REST) } else { until_slice };
         let until_threads = self.looks.due().saturating_duration_since(Instant::now());
         let until_looks = until_look.map_or(LONGEST_LOOK, |until| until.min(until_threads));
         until_slice.min(until_looks).min(LONGEST_LOOK)
@@ -393,6 +405,12 @@ impl<'a> Process<'a> {
             look_at: Instant::now(),
             look_after: FIRST_LOOK,
         })
+    }
+
+    /// Whether it has threads, or is a process, that no slice knows yet.
+    fn has_new_threads(&self) -> bool {
+        let threads = |shared: &Shared<'_>| shared.header().threads.load(Acquire) as usize;
+        self.shared.as_ref().is_some_and(|shared| threads(shared) > self.known)
     }
 
     /// Instructions of threads in the slice that has been noted last, by kernel thread id.

@@ -74,6 +74,8 @@ pub struct Part {
     pub phase: Phase,
     /// Whether code with checks was run, so that tracked blocks were observed.
     pub checked: bool,
+    /// Whether there are no windows, as one thread was alone.
+    pub alone: bool,
 }
 
 /// The windows of a recording.
@@ -96,14 +98,14 @@ pub struct Switched {
     /// How much longer threads take because others run at once, if that was seen, and whether
     /// natively.
     pub slowed: Option<(Slowed, bool)>,
-    /// Wall-clock time in which threads could run natively, ns.
+    /// Wall-clock time in which threads could run natively, ns, without that of one that was alone.
     pub native_ns: u64,
     /// Whether what was allocated was looked at in windows only, but for the start of the run.
     pub unfollowed: bool,
 }
 
 /// Before there is any.
-const FIRST_PART: Part = Part { period: 0, phase: Phase::Off, checked: true };
+const FIRST_PART: Part = Part { period: 0, phase: Phase::Off, checked: true, alone: false };
 
 pub struct Switching<'a> {
     memory: &'a SharedMemory,
@@ -173,7 +175,7 @@ impl<'a> Switching<'a> {
         // What comes late is of no use to a trace.
         let scheduler = if traces { scheduler.without_tracking() } else { scheduler };
         let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
-        let part = Part { period: 0, phase: first_phase(dial), checked: true };
+        let part = Part { phase: first_phase(dial), ..FIRST_PART };
         Ok(Self {
             memory,
             first,
@@ -236,6 +238,17 @@ impl<'a> Switching<'a> {
     /// When to call that, or [`ask`](Self::ask), ns.
     pub fn next_ns(&self) -> u64 {
         self.until_ns.min(self.asking.until_ns())
+    }
+
+    /// Whether there are no windows until another thread appears.
+    pub fn is_alone(&self) -> bool {
+        self.part().alone
+    }
+
+    /// Another thread has appeared: it is time to turn.
+    pub fn wake(&mut self) {
+        self.until_ns = 0;
+        self.further.clear();
     }
 
     /// Which code threads run now.
@@ -314,7 +327,8 @@ impl<'a> Switching<'a> {
         }
         let spent = self.spent;
         let (lengths, long_gaps) = (self.lengths(), self.chooser.tracks_long());
-        let seen = Observation { now: now_ns, spent, lengths, long_gaps };
+        let alone = done.alone && !self.traces;
+        let seen = Observation { now: now_ns, spent, lengths, long_gaps, alone };
         self.budget = self.scheduler.budget(&seen);
         self.needs_native = self.scheduler.needs_native(&seen);
         if self.fixed_ns.is_none() {
@@ -337,6 +351,7 @@ impl<'a> Switching<'a> {
         };
         part.period += u32::from(step.period);
         part.phase = step.phase;
+        part.alone = self.fixed_ns.is_none() && self.scheduler.is_alone();
         self.further = self.parts_of(&step, now_ns, self.stretch(lengths));
         self.weigh(now_ns, &step, lengths);
         if let Some(first) = self.further.pop() {
@@ -406,6 +421,7 @@ impl<'a> Switching<'a> {
         let length = until - now_ns;
         let (light, is_native) = match self.fixed_ns {
             Some(_) => (length / 2, true),
+            None if self.scheduler.is_alone() => (length.min(light::MIN_LIGHT_NS), true),
             None => self.lit.split(length, self.budget, self.needs_native),
         };
         let native = self.native && is_native;
@@ -460,7 +476,7 @@ impl<'a> Switching<'a> {
             Phase::WarmUp | Phase::Counting => self.spent.on += slice,
         }
         self.settle_code(&slice, done.did_since(&before));
-        if self.code == Code::Native {
+        if self.code == Code::Native && !part.alone {
             self.switched.native_ns += slice.wall;
         }
         // Of native time it is estimated, at the rate of light time, what was executed.
@@ -584,7 +600,7 @@ impl<'a> Switching<'a> {
         self.switched.alone = self.alone();
         let spent = self.spent;
         let (lengths, long_gaps) = (self.lengths(), self.chooser.tracks_long());
-        let seen = Observation { now: now_ns, spent, lengths, long_gaps };
+        let seen = Observation { now: now_ns, spent, lengths, long_gaps, alone: false };
         self.switched.exceeded = self.scheduler.exceeded(&seen);
         self.switched.slowed = self.solos.slowed();
         self.switched

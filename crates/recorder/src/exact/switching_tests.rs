@@ -57,7 +57,7 @@ fn each_period_has_one_window_whose_counting_part_has_two_halves() {
     let mut switching = switching(&memory, Dial::Duty(0.5));
     run(&mut switching, 400 * MS);
     let parts = &switching.switched.parts;
-    assert_eq!(parts[0], Part { period: 0, phase: Phase::Off, checked: true });
+    assert_eq!(parts[0], Part { period: 0, phase: Phase::Off, checked: true, alone: false });
     let last = parts[parts.len() - 1].period;
     assert!(last >= 9, "{last} periods of 40 ms");
     for period in 1..last {
@@ -202,7 +202,7 @@ fn what_was_known_before_a_look_stays_known() {
     let memory = memory();
     let mut switching = switching(&memory, Dial::Budget(2.0));
     let mut show = |phase, code| {
-        switching.switched.parts.push(Part { period: 1, phase, checked: code == Code::Checked });
+        switching.switched.parts.push(Part { period: 1, phase, checked: code == Code::Checked, alone: false });
         switching.code = code;
         switching.show().unwrap();
         switching.window
@@ -245,10 +245,10 @@ fn a_clock_that_goes_back_ends_the_window() {
     let (last, done) = switching.last;
     let period = switching.part().period;
     switching.turn(last - 1, done);
-    assert_eq!(switching.part(), Part { period, phase: Phase::Off, checked: true });
+    assert_eq!(switching.part(), Part { period, phase: Phase::Off, checked: true, alone: false });
     assert_eq!(switching.until_ns(), last - 1);
     switching.turn(last, done);
-    assert_eq!(switching.part(), Part { period: period + 1, phase: Phase::Off, checked: true });
+    assert_eq!(switching.part(), Part { period: period + 1, phase: Phase::Off, checked: true, alone: false });
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub struct Windowed {
     /// Whether they are too few for amounts with an interval.
     pub too_short: bool,
     /// Part of the program's work that was observed: in counting parts, and while everything was
-    /// recorded.
+    /// recorded. Without what one thread did alone.
     pub observed: f64,
     /// Of that, the part while everything was recorded.
     pub whole: f64,
@@ -45,27 +45,35 @@ fn cell_of(row: &CommRow) -> Cell {
     (row.from, row.to, row.kind, row.sharing)
 }
 
+/// Whether all that happened in a slice was seen, or there was nothing to see.
+fn is_whole(part: &Part) -> bool {
+    part.phase == Phase::Whole || part.alone
+}
+
 /// Time slices put together: a group for each period, and for each slice that was recorded whole.
+#[derive(Default)]
 struct Groups {
-    /// First slice of each, and what is in it.
+    /// First slice of each; whether all that happened in it was seen, and whether that is because
+    /// one thread was alone.
     firsts: Vec<u32>,
     whole: Vec<bool>,
+    alone: Vec<bool>,
     /// Group of each slice.
     of_slice: Vec<u32>,
 }
 
 impl Groups {
     fn new(parts: &[Part]) -> Self {
-        let mut groups = Self { firsts: Vec::new(), whole: Vec::new(), of_slice: Vec::new() };
+        let mut groups = Self::default();
         for (slice, part) in parts.iter().enumerate() {
-            let whole = part.phase == Phase::Whole;
+            let whole = is_whole(part);
             let last = slice.checked_sub(1).map(|before| parts[before]);
-            let same = last.is_some_and(|last| {
-                last.period == part.period && !whole && last.phase != Phase::Whole
-            });
+            let same =
+                last.is_some_and(|last| last.period == part.period && !whole && !is_whole(&last));
             if !same {
                 groups.firsts.push(slice as u32);
                 groups.whole.push(whole);
+                groups.alone.push(part.alone);
             }
             groups.of_slice.push(groups.firsts.len() as u32 - 1);
         }
@@ -118,6 +126,7 @@ pub fn estimate(
     scaling.scale(counts);
     scaling::bound_unseen(&mut counts.comm, &groups, unseen);
     let missed = missed(switched, &groups, scale.as_ref().ok());
+    let is_single = samples.iter().all(|sample| sample.thread == samples[0].thread);
     timeline.group(&groups.firsts);
     samples.iter_mut().for_each(|sample| sample.slice = groups.of(sample.slice));
     crate::timeline::join_equal(samples);
@@ -131,12 +140,15 @@ pub fn estimate(
         too_short: scale.is_err() && groups.whole.iter().any(|whole| !whole),
         observed: factors.observed,
         whole: factors.whole,
-        missed: {
-            let part = estimated(&counts.comm, &groups);
-            let [transfers, unknown] = switched.whole;
-            missed * part + unknown as f64 / transfers.max(1) as f64 * (1.0 - part)
-        },
+        missed: if is_single { 0.0 } else { missed_in_all(counts, (switched, missed), &groups) },
     }
+}
+
+/// Most transfers that are missing, for each that is told; `missed` is that of what windows tell.
+fn missed_in_all(counts: &Counts, (switched, missed): (&Switched, f64), groups: &Groups) -> f64 {
+    let part = estimated(&counts.comm, groups);
+    let [transfers, unknown] = switched.whole;
+    missed * part + unknown as f64 / transfers.max(1) as f64 * (1.0 - part)
 }
 
 /// Most transfers that windows missed, for each that they saw. Those of all processes are taken
@@ -162,11 +174,11 @@ fn estimated(rows: &[CommRow], groups: &Groups) -> f64 {
 fn works(samples: &[Sample], groups: &Groups, parts: &[Part]) -> Vec<BTreeMap<u32, (u64, u64)>> {
     let mut work = vec![BTreeMap::new(); groups.firsts.len()];
     for sample in samples {
-        let phase = parts.get(sample.slice as usize).map(|part| part.phase);
+        let part = parts.get(sample.slice as usize);
         let entry: &mut (u64, u64) =
             work[groups.of(sample.slice) as usize].entry(sample.thread).or_default();
         entry.0 += sample.executed[0];
-        if matches!(phase, Some(Phase::Counting | Phase::Whole)) {
+        if part.is_some_and(|part| part.phase == Phase::Counting || is_whole(part)) {
             entry.1 += sample.executed[0];
         }
     }
@@ -266,12 +278,16 @@ impl Factors {
             None => few[group],
         };
         let of_group = (0..all.len()).map(factor).collect();
-        let share = |part: f64| if total > 0.0 { part / total } else { 1.0 };
+        let alone: f64 = (0..all.len()).filter(|g| groups.alone[*g]).map(|g| all[g].1).sum();
+        let seen = |part: f64| {
+            let could_be = total - alone;
+            if could_be > 0.0 { (part - alone) / could_be } else { 1.0 }
+        };
         let rest = match sampled > 0.0 {
             true => rough,
             false => (total - exact) / exact.max(1.0),
         };
-        Self { of_group, observed: share(exact + sampled), whole: share(exact), rest }
+        Self { of_group, observed: seen(exact + sampled), whole: seen(exact), rest }
     }
 
     /// What an event of a row stands for; `None` where everything was recorded.

@@ -28,12 +28,12 @@ fn run(whole: u32, periods: u32) -> Run {
     let mut timeline = Timeline::new(0, Duration::ZERO);
     let (mut parts, mut starts) = (Vec::new(), Vec::new());
     for slice in 0..whole {
-        parts.push(Part { period: 0, phase: Phase::Whole, checked: true });
+        parts.push(Part { period: 0, phase: Phase::Whole, checked: true, alone: false });
         starts.push(u64::from(slice) * PERIOD);
     }
     for period in 0..periods {
         for (offset, phase) in SLICES {
-            parts.push(Part { period: 1 + period, phase, checked: true });
+            parts.push(Part { period: 1 + period, phase, checked: true, alone: false });
             starts.push(u64::from(whole + period) * PERIOD + offset);
         }
     }
@@ -267,6 +267,21 @@ fn events_of_windows_stand_for_the_work_of_their_periods() {
     assert_eq!(run.timeline.len() as u32, whole + periods);
     assert_eq!(run.samples.len() as u32, 2 * (whole + periods));
     assert!(run.samples.iter().all(|sample| sample.executed[0] == PERIOD));
+}
+
+#[test]
+fn what_one_thread_does_alone_has_no_events_to_stand_for() {
+    let periods = 30;
+    let mut run = run(0, 2 * periods);
+    // The windows of the second half stand for no more because there were none in the first.
+    let half = periods as usize * SLICES.len();
+    run.parts[..half].iter_mut().for_each(|part| part.alone = true);
+    let comm = (periods..2 * periods).flat_map(|period| counting(0, period));
+    let comm = comm.map(|slice| row(slice, 1, 50)).collect();
+    let (counts, windowed) = estimated(&mut run, comm, Vec::new());
+    let sum: u64 = counts.comm.iter().map(|row| row.count).sum();
+    assert_eq!((windowed.windows, sum), (u64::from(periods), u64::from(periods) * 100 * 10));
+    assert!((windowed.observed - 0.1).abs() < 1e-9 && windowed.whole == 0.0, "{windowed:?}");
 }
 
 #[test]

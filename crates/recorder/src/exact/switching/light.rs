@@ -28,7 +28,7 @@ const OFTEN_NS: u64 = 200_000;
 
 /// How long native time is at least, ns, and light time before it.
 const MIN_NATIVE_NS: u64 = 50_000_000;
-const MIN_LIGHT_NS: u64 = 10_000_000;
+pub(super) const MIN_LIGHT_NS: u64 = 10_000_000;
 
 /// Code without checks takes longer at first than in the end. For the same work, `is` of the
 /// benchmark takes 1.8 times as long in the first 10 ms, 1.4 times after 20 ms, 1.3 times after
