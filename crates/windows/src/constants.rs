@@ -154,6 +154,10 @@ pub const LONGEST_LOOK: u64 = 150 * MILLISECOND;
 /// and with a duty after any: 3 % of the time at most.
 pub const LOOK_REST: u64 = 1000 * MILLISECOND;
 
+/// Processor time in windows after which the time between them tells too little, if there was less
+/// than [`MIN_MEASURED`] of that meanwhile.
+pub const STALE: u64 = 1000 * MILLISECOND;
+
 /// How long a program without a second thread goes on until it is looked at again.
 pub const ALONE_STEP: u64 = 500 * MILLISECOND;
 

@@ -234,7 +234,13 @@ impl Costs {
     /// `windows`: how many windows there were; below [`MIN_WINDOWS`], their wall-clock time for the
     /// work is chance.
     pub fn of(sums: &Sums, windows: usize, assumed: Assumed) -> Self {
-        let cpu = cpu(sums, assumed);
+        Self::by_rates(sums, sums, windows, assumed)
+    }
+
+    /// The same where rates of work are those of what was spent `lately`, if that was enough.
+    pub(crate) fn by_rates(sums: &Sums, lately: &Sums, windows: usize, assumed: Assumed) -> Self {
+        let tells = is_measured(&lately.off) && is_measured(&lately.on);
+        let cpu = cpu(sums, if tells { lately } else { sums }, assumed);
         Self { cpu, wall: wall(sums, windows, &cpu), tracking: tracking(sums, &cpu) }
     }
 }
@@ -244,7 +250,7 @@ fn is_measured(spent: &Spent) -> bool {
     spent.work > 0 && spent.cpu >= MIN_MEASURED
 }
 
-fn cpu(sums: &Sums, assumed: Assumed) -> Cost {
+fn cpu(sums: &Sums, rates: &Sums, assumed: Assumed) -> Cost {
     let Sums { whole, off, on, .. } = sums;
     let exact = Spent {
         wall: 0,
@@ -254,12 +260,12 @@ fn cpu(sums: &Sums, assumed: Assumed) -> Cost {
         ..Spent::default()
     };
     // Windows tell it better than the start of the program, which may do other work.
-    let inside = if is_measured(on) { on } else { &exact };
-    let ratio = match is_measured(off) && is_measured(inside) {
-        true => per_work(inside.cpu, inside) / per_work(off.cpu, off),
+    let inside = if is_measured(&rates.on) { &rates.on } else { &exact };
+    let ratio = match is_measured(&rates.off) && is_measured(inside) {
+        true => per_work(inside.cpu, inside) / per_work(rates.off.cpu, &rates.off),
         false => (assumed.on / assumed.off).max(counting(&exact)),
     };
-    let slow_off = between_windows(sums, assumed);
+    let slow_off = between_windows(rates, assumed);
     let slow_on = slow_off * ratio.max(1.0);
     let slow_again = slow_again(sums, slow_off, slow_on);
     let again = &sums.again;
@@ -299,7 +305,7 @@ fn between_windows(sums: &Sums, assumed: Assumed) -> f64 {
 pub(crate) fn tracking_since(sums: &Sums, before: &Sums, assumed: Assumed) -> Option<f64> {
     let lately = sums.since(before);
     let tells = is_measured(&lately.off.without(&lately.light)) && is_measured(&lately.light);
-    tells.then(|| tracking(&lately, &cpu(&lately, assumed)))?
+    tells.then(|| tracking(&lately, &cpu(&lately, &lately, assumed)))?
 }
 
 /// What tracking takes: by the time between windows in which lines were tracked, and at least a

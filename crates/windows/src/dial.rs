@@ -37,14 +37,16 @@
 //! *Duty.* Windows take a fixed share of wall-clock time, from the start on. Light time, once a
 //! second, tells what the program takes alone; a run shorter than [`FIRST_LOOK`] has none.
 
-use crate::budget::{Budget, Given};
+use crate::budget::Budget;
 use crate::constants::{
     AGAIN_STEP, ALONE_STEP, FIRST_LOOK, FOR_HOOKS, FOR_LIGHT, FOR_LONG_GAPS, FOR_LOOK,
     FOR_TRACKING, FOR_WHOLE, LONGEST_LOOK, LONGEST_PERIOD, LONGEST_START, LOOK, LOOK_REST,
-    MAX_TRANSLATING, MAX_WITHOUT_LIGHT, MIN_DUTY, MIN_MEASURED, MOST_OWED, OVERDRAFT, SHORT_RUN,
-    USUAL_COST, WANTED_WINDOWS, WHOLE_STEP,
+    MAX_TRANSLATING, MAX_WITHOUT_LIGHT, MIN_DUTY, MIN_MEASURED, MOST_OWED, SHORT_RUN, USUAL_COST,
+    WANTED_WINDOWS, WHOLE_STEP,
 };
 use crate::cost::{Cost, light_slower, tracking_since};
+use crate::debts::{between, rest, saved};
+use crate::fresh::Fresh;
 use crate::solo::SoloDue;
 use crate::whole::Whole;
 use crate::{Assumed, Costs, Lengths, Random, Spent, Sums};
@@ -226,8 +228,9 @@ pub struct Scheduler {
     whole: Whole,
     /// With a duty: when there is to be light time, once the run has begun.
     look: Option<u64>,
-    /// With a budget: the same for solo time.
+    /// With a budget: the same for solo time, and where there is nothing but windows.
     solo: SoloDue,
+    fresh: Fresh,
     last: u64,
     windows: usize,
     /// What had been spent when a short run would have ended.
@@ -255,6 +258,7 @@ impl Scheduler {
             whole: Whole::new(),
             look: None,
             solo: SoloDue::default(),
+            fresh: Fresh::default(),
             last: 0,
             windows: 0,
             start: None,
@@ -424,7 +428,12 @@ impl Scheduler {
     }
 
     fn costs(&self, seen: &Observation) -> Costs {
-        Costs::of(&seen.spent, self.windows, self.assumed)
+        self.costs_of(&seen.spent, self.windows, self.assumed)
+    }
+
+    /// What so much has cost, in so many windows.
+    pub fn costs_of(&self, spent: &Sums, windows: usize, assumed: Assumed) -> Costs {
+        Costs::by_rates(spent, &spent.since(&self.fresh.since), windows, assumed)
     }
 
     /// Whether everything is recorded, but not because the run has just begun.
@@ -434,10 +443,12 @@ impl Scheduler {
 
     /// Begins a period, or one that tells what the program takes alone.
     fn begin(&mut self, seen: &Observation) -> Step {
-        if !self.looks(seen) {
-            return self.begin_period(seen);
-        }
-        let until = seen.now + self.look_length(seen);
+        let length = match (self.looks(seen), self.is_stale(seen)) {
+            (false, false) => return self.begin_period(seen),
+            (false, true) => LOOK,
+            (true, _) => self.look_length(seen),
+        };
+        let until = seen.now + length;
         (self.state, self.planned) = (State::Looking, None);
         Step { light: until, period: true, ..wait(Phase::Off, until) }
     }
@@ -464,6 +475,11 @@ impl Scheduler {
             *look = seen.now + LOOK_REST;
         }
         looks
+    }
+
+    /// Whether light time is to begin for the sake of rates.
+    fn is_stale(&mut self, seen: &Observation) -> bool {
+        self.limit.budget().is_some() && self.fresh.looks(&seen.spent)
     }
 
     fn begin_period(&mut self, seen: &Observation) -> Step {
@@ -568,40 +584,6 @@ fn wall_so_far(sums: &Sums) -> f64 {
 
 fn wait(phase: Phase, until: u64) -> Step {
     Step { phase, until, light: 0, period: false }
-}
-
-/// What the program does alone until a run is no longer short.
-fn rest(cost: &Cost) -> f64 {
-    (SHORT_RUN as f64 - cost.alone).max(0.0)
-}
-
-/// What may still be lost: what the budget gives for the time alone so far, or for a short run at
-/// the least, less what was lost and what the rest of that short run will lose.
-fn saved(cost: &Cost, given: Given) -> f64 {
-    let rest = rest(cost);
-    given.in_all(cost.alone + rest) - cost.lost - (cost.off - 1.0) * rest
-}
-
-/// Time between windows that pays for a window which takes `time`, in the same sort of time;
-/// infinite if none does. `missing`: windows that a short run is to get still.
-fn between(cost: &Cost, given: Given, time: f64, missing: usize) -> f64 {
-    let work = time / cost.on;
-    let (saved, rest) = (saved(cost, given), rest(cost));
-    if rest > 0.0 {
-        let each = time - cost.off * work;
-        let overdraft = if missing > 0 { OVERDRAFT * SHORT_RUN as f64 } else { 0.0 };
-        // Those that are missing, or as many as can be paid for.
-        let number = ((saved + overdraft) / each).min((missing as f64).max(saved / each));
-        if number >= 1.0 {
-            return (rest / number - work).max(0.0) * cost.off;
-        }
-    }
-    let owed = work * (cost.on - given.now) - saved;
-    if owed <= 0.0 {
-        return 0.0;
-    }
-    let gain = given.now - cost.off;
-    if gain <= 0.0 { f64::INFINITY } else { owed / gain * cost.off }
 }
 
 #[cfg(test)]

@@ -107,7 +107,9 @@ fn a_budget_is_kept_and_used_whatever_windows_cost() {
         let went = Run { off, on, ..Run::default() }.under(Dial::Budget(2.0));
         let least = on.min(1.97);
         assert!(went.cpu <= 2.04 && went.wall <= 2.04, "{off} {on}: {} {}", went.cpu, went.wall);
-        assert!(went.cpu >= least - 0.08, "{off} {on}: {}", went.cpu);
+        // Where windows follow each other at once, there is light time now and then.
+        let light = if on < 2.0 { 0.15 } else { 0.08 };
+        assert!(went.cpu >= least - light, "{off} {on}: {}", went.cpu);
         assert!(went.windows >= 20 || on < 2.0, "{off} {on}: {}", went.windows);
     }
 }

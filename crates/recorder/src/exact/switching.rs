@@ -10,6 +10,7 @@
 mod asking;
 mod done;
 mod light;
+mod own_time;
 mod solo;
 pub mod steps;
 mod stretches;
@@ -25,10 +26,9 @@ use crate::memory::{Mapping, SharedMemory};
 use std::io;
 use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use std::time::Duration;
-use windows::constants::MIN_MEASURED;
 use windows::{
-    Assumed, Chooser, Costs, Dial, Did, Exceeded, Lengths, Observation, Phase, Ran, RunQueue,
-    Scheduler, Seen, Slowed, Spent, Step, Sums, Unwritten,
+    Assumed, Chooser, Dial, Did, Exceeded, Lengths, Observation, Phase, Ran, RunQueue, Scheduler,
+    Seen, Slowed, Spent, Step, Sums, Unwritten,
 };
 use wire::detail::WEIGHT_OF_ONE;
 use wire::objects::unfollowed;
@@ -44,11 +44,6 @@ pub use words::{first_word, way};
 const RUN_NS: u64 = 4_000_000;
 /// Time slices while everything is recorded, ns.
 const WHOLE_SLICE_NS: u64 = 10_000_000;
-/// How many times longer than alone programs may take between windows: about twice the benchmark's
-/// median.
-const SLOWEST_OFF: f64 = 3.0;
-/// How many times more or less it may be than the checks there tell: they were off by a third.
-const UNSURE: f64 = 1.5;
 /// Where light code takes more than this many times as long as the program's own, solo time is
 /// measured natively.
 const SLOW_LIGHT: f64 = 1.25;
@@ -567,28 +562,6 @@ impl<'a> Switching<'a> {
         header.phase.store(word(self.window, now, self.code != Code::Checked), Release);
         self.show_leaves();
         if opens { self.memory.clear(PASSING_OFFSET, ALL_PASSING_BYTES) } else { Ok(()) }
-    }
-
-    /// See [`Switched::alone`]. How much slower than alone the program is between windows is
-    /// computed from the checks there, or assumed; it may be off by [`UNSURE`], or be anything up
-    /// to [`SLOWEST_OFF`].
-    pub fn alone(&self) -> Option<[f64; 3]> {
-        let Sums { whole, off, on, again, .. } = &self.spent;
-        if off.work == 0 || off.cpu < MIN_MEASURED {
-            return None;
-        }
-        let windows = (self.window - FIRST_WINDOW) as usize;
-        let all = (whole.wall + off.wall + on.wall + again.wall) as f64;
-        let part = |slower: f64| {
-            let assumed = Assumed { off: slower, ..Assumed::default() };
-            Costs::of(&self.spent, windows, assumed).wall.alone / all
-        };
-        let [slowest, likely, fastest] = [SLOWEST_OFF, Assumed::default().off, 1.0].map(part);
-        let (low, high) = match off.checking {
-            0 => (slowest, fastest),
-            _ => (likely / UNSURE, likely * UNSURE),
-        };
-        Some([low.min(likely), likely, high.max(likely)])
     }
 
     /// What was switched, when the program has ended.

@@ -202,7 +202,12 @@ fn what_was_known_before_a_look_stays_known() {
     let memory = memory();
     let mut switching = switching(&memory, Dial::Budget(2.0));
     let mut show = |phase, code| {
-        switching.switched.parts.push(Part { period: 1, phase, checked: code == Code::Checked, alone: false });
+        switching.switched.parts.push(Part {
+            period: 1,
+            phase,
+            checked: code == Code::Checked,
+            alone: false,
+        });
         switching.code = code;
         switching.show().unwrap();
         switching.window
@@ -248,7 +253,10 @@ fn a_clock_that_goes_back_ends_the_window() {
     assert_eq!(switching.part(), Part { period, phase: Phase::Off, checked: true, alone: false });
     assert_eq!(switching.until_ns(), last - 1);
     switching.turn(last, done);
-    assert_eq!(switching.part(), Part { period: period + 1, phase: Phase::Off, checked: true, alone: false });
+    assert_eq!(
+        switching.part(),
+        Part { period: period + 1, phase: Phase::Off, checked: true, alone: false }
+    );
 }
 
 #[test]

@@ -1,0 +1,41 @@
+//! What a budget has left for the windows that come, in one sort of time.
+//!
+//! Pure. Neighbour: `dial.rs` asks for both sorts.
+
+use crate::budget::Given;
+use crate::constants::{OVERDRAFT, SHORT_RUN};
+use crate::cost::Cost;
+
+/// What the program does alone until a run is no longer short.
+pub(crate) fn rest(cost: &Cost) -> f64 {
+    (SHORT_RUN as f64 - cost.alone).max(0.0)
+}
+
+/// What may still be lost: what the budget gives for the time alone so far, or for a short run at
+/// the least, less what was lost and what the rest of that short run will lose.
+pub(crate) fn saved(cost: &Cost, given: Given) -> f64 {
+    let rest = rest(cost);
+    given.in_all(cost.alone + rest) - cost.lost - (cost.off - 1.0) * rest
+}
+
+/// Time between windows that pays for a window which takes `time`, in the same sort of time;
+/// infinite if none does. `missing`: windows that a short run is to get still.
+pub(crate) fn between(cost: &Cost, given: Given, time: f64, missing: usize) -> f64 {
+    let work = time / cost.on;
+    let (saved, rest) = (saved(cost, given), rest(cost));
+    if rest > 0.0 {
+        let each = time - cost.off * work;
+        let overdraft = if missing > 0 { OVERDRAFT * SHORT_RUN as f64 } else { 0.0 };
+        // Those that are missing, or as many as can be paid for.
+        let number = ((saved + overdraft) / each).min((missing as f64).max(saved / each));
+        if number >= 1.0 {
+            return (rest / number - work).max(0.0) * cost.off;
+        }
+    }
+    let owed = work * (cost.on - given.now) - saved;
+    if owed <= 0.0 {
+        return 0.0;
+    }
+    let gain = given.now - cost.off;
+    if gain <= 0.0 { f64::INFINITY } else { owed / gain * cost.off }
+}
