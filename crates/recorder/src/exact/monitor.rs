@@ -51,8 +51,10 @@ const LONG_REST: Duration = Duration::from_millis(10);
 /// First and longest time between two looks at a process's memory.
 const FIRST_LOOK: Duration = Duration::from_millis(5);
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
-/// How often it is looked for another thread while one is alone.
+/// How often it is looked for another thread while one is alone, and how long other processes
+/// have waited by then.
 const ALONE_REST: Duration = Duration::from_millis(5);
+const QUIET: Duration = Duration::from_millis(500);
 /// Most samples of a recording and most slices; beyond, slices are joined.
 const MAX_SAMPLES: usize = 2 << 20;
 const MAX_SLICES: usize = 1 << 18;
@@ -217,12 +219,20 @@ impl Monitor<'_> {
             process.note_threads(before);
             process.add_done(&mut self.done, before, (code, ran));
         }
-        // Accesses to pages count even so.
-        let is_single = |process: &Process<'_>| process.live.len() <= 1;
-        self.done.alone = self.histories.is_none()
-            && self.done.active <= 1
-            && self.processes.iter().all(is_single);
+        self.done.alone = self.is_one_alone();
         self.done
+    }
+
+    /// Whether one thread at the most has executed something lately, and no other could have met
+    /// it. Processes that take turns may share memory.
+    fn is_one_alone(&self) -> bool {
+        let is_single = |process: &Process<'_>| process.live.len() <= 1;
+        let is_active =
+            |process: &&Process<'_>| process.executed_at.is_some_and(|at| at.elapsed() < QUIET);
+        // Accesses to pages count even so.
+        self.histories.is_none()
+            && self.processes.iter().all(is_single)
+            && self.processes.iter().filter(is_active).count() <= 1
     }
 
     /// Looks at the memory of processes when it is time, and closes those that are gone: with what
@@ -322,6 +332,8 @@ struct Process<'a> {
     found: bool,
     /// Processor time that it had used when it was looked at last, ns.
     cpu_ns: u64,
+    /// The end of the last slice in which it has executed something.
+    executed_at: Option<Instant>,
     /// Events, and what windows may have missed, since [`Process::add_done`]; and system calls.
     counted: Done,
     calls_made: u64,
@@ -398,6 +410,7 @@ impl<'a> Process<'a> {
             calls: Vec::new(),
             found: false,
             cpu_ns: 0,
+            executed_at: None,
             counted: Done::default(),
             calls_made: 0,
             native_time: NativeTime::default(),
@@ -407,7 +420,7 @@ impl<'a> Process<'a> {
         })
     }
 
-    /// Whether it has threads, or is a process, that no slice knows yet.
+    /// Whether it has threads that are in no slice yet; a new process has.
     fn has_new_threads(&self) -> bool {
         let threads = |shared: &Shared<'_>| shared.header().threads.load(Acquire) as usize;
         self.shared.as_ref().is_some_and(|shared| threads(shared) > self.known)

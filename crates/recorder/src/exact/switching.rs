@@ -309,6 +309,10 @@ impl<'a> Switching<'a> {
     pub fn turn(&mut self, now_ns: u64, done: Done) {
         self.settle(now_ns, done);
         self.spent.recorder = cpu_time().saturating_sub(self.own_before).as_nanos() as u64;
+        // Another process that had waited did not wait on.
+        if let Some(last) = self.switched.parts.last_mut().filter(|_| done.active > 1) {
+            last.alone = false;
+        }
         let mut part = self.part();
         while let Some(next) = self.further.pop() {
             if now_ns < next.until_ns {

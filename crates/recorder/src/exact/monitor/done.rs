@@ -8,7 +8,7 @@ use crate::clock::clock;
 use crate::session::Session;
 use crate::switching::{Code, Done, steps};
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use windows::{Did, Ran};
 use wire::windows::STACK_POINTER;
 
@@ -49,9 +49,13 @@ impl Process<'_> {
         }
         self.native_time.add(code, (did, steps_ns), slice, &mut self.seen.samples);
         let samples = self.seen.samples.iter().rev().take_while(|sample| sample.slice == slice);
+        let before = done.active;
         for sample in samples {
             done.active += 1;
             done.instructions += sample.executed[0];
+        }
+        if done.active > before {
+            self.executed_at = Some(Instant::now());
         }
         let counted = std::mem::take(&mut self.counted);
         done.events += counted.events;
