@@ -97,6 +97,9 @@ pub const MIN_DUTY: f64 = 0.01;
 pub const LONGEST_PERIOD: f64 = 1.0 / 6.0;
 /// But no more than this part of the time must be in windows for that.
 pub const MOST_OWED: f64 = 0.05;
+/// Or, with larger budgets, this part of what they give: of two phases that take 0.25 s each alone,
+/// the second one had no window on a budget of 3.
+pub const FOR_OWED: f64 = 0.1;
 
 /// The short run that recording whole at the start is to serve: processor time without recording.
 /// Small enough that a program of half of it, recorded at any cost, stays within 2.5 times its

@@ -25,7 +25,8 @@
 //! *The usual budget* gives more at the beginning of a run (`budget.rs`).
 //!
 //! *Least.* A period is at most [`MIN_DUTY`]'s inverse times its window, and at most
-//! [`LONGEST_PERIOD`] of the run so far if that takes no more than [`MOST_OWED`] of the time. A
+//! [`LONGEST_PERIOD`] of the run so far if that takes no more than [`MOST_OWED`] of the time, or
+//! [`FOR_OWED`] of what the budget gives. A
 //! budget that does not even pay for the time between windows is exceeded; [`Scheduler::promise`]
 //! then says by how much at least.
 //!
@@ -39,7 +40,7 @@
 
 use crate::budget::Budget;
 use crate::constants::{
-    AGAIN_STEP, ALONE_STEP, FIRST_LOOK, FOR_HOOKS, FOR_LIGHT, FOR_LONG_GAPS, FOR_LOOK,
+    AGAIN_STEP, ALONE_STEP, FIRST_LOOK, FOR_HOOKS, FOR_LIGHT, FOR_LONG_GAPS, FOR_LOOK, FOR_OWED,
     FOR_TRACKING, FOR_WHOLE, LONGEST_LOOK, LONGEST_PERIOD, LONGEST_START, LOOK, LOOK_REST,
     MAX_TRANSLATING, MAX_WITHOUT_LIGHT, MIN_DUTY, MIN_MEASURED, MOST_OWED, SHORT_RUN, USUAL_COST,
     WANTED_WINDOWS, WHOLE_STEP,
@@ -570,7 +571,8 @@ impl Scheduler {
         let cpu = between(&costs.cpu, given_cpu, window * in_window, missing) / all.max(1e-9);
         let wall = between(&costs.wall, given_wall, window, missing);
         // A window that is expected to see no work costs nothing; whatever comes then is debt.
-        let longest = (LONGEST_PERIOD * wall_so_far(&seen.spent)).max(window / MOST_OWED);
+        let owed = MOST_OWED.max(FOR_OWED * (given_wall.now - 1.0));
+        let longest = (LONGEST_PERIOD * wall_so_far(&seen.spent)).max(window / owed);
         let most = longest.min(window / MIN_DUTY);
         (window + cpu.max(wall).max(0.0)).min(most) as u64
     }
