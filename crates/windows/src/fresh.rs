@@ -3,8 +3,8 @@
 //! What windows cost is told by the time for a unit of work in them and between them. Where windows
 //! follow each other at once, the time between them is that of long ago: a program that a script
 //! starts seemed to be as fast in windows as between them, as that had been shells that start. So
-//! nothing but windows came, which took eleven times the budget. Then light time comes first, and
-//! from there on, rates are those of the time since.
+//! nothing but windows came, and it took eleven times as long as alone. Then light time comes
+//! first, and from there on, rates are those of the time since.
 //!
 //! Pure. Neighbour: `dial.rs` asks when a period begins.
 
