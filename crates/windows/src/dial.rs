@@ -26,9 +26,8 @@
 //!
 //! *Least.* A period is at most [`MIN_DUTY`]'s inverse times its window, and at most
 //! [`LONGEST_PERIOD`] of the run so far if that takes no more than [`MOST_OWED`] of the time, or
-//! [`FOR_OWED`] of what the budget gives. A
-//! budget that does not even pay for the time between windows is exceeded; [`Scheduler::promise`]
-//! then says by how much at least.
+//! [`FOR_OWED`] of what the budget gives. A budget that does not even pay for the time between
+//! windows is exceeded; [`Scheduler::promise`] then says by how much at least.
 //!
 //! *Alone.* With a budget, a program with one thread has no windows once its start was recorded:
 //! there would be nothing to see. The caller ends that time when another thread appears.
@@ -339,6 +338,7 @@ impl Scheduler {
         self.state == State::Alone
     }
 
+    /// Whether no window is to come now, as one thread is alone.
     fn has_nothing_to_see(&self, seen: &Observation) -> bool {
         let may = match self.state {
             State::Start | State::Whole => !self.may_record_whole(seen),
@@ -432,7 +432,7 @@ impl Scheduler {
         self.costs_of(&seen.spent, self.windows, self.assumed)
     }
 
-    /// What so much has cost, in so many windows.
+    /// The cost of what was spent, with this number of windows.
     pub fn costs_of(&self, spent: &Sums, windows: usize, assumed: Assumed) -> Costs {
         Costs::by_rates(spent, &spent.since(&self.fresh.since), windows, assumed)
     }

@@ -18,7 +18,7 @@
 //!
 //! There is no factor for the slowdown as a whole: it would count waiting and sleeping as work.
 
-use crate::constants::{MIN_WINDOWS, MIN_WORK_SHARE};
+use crate::constants::{MIN_WINDOWS, MIN_WORK_SHARE, MOST_WITHOUT};
 use crate::{BadWindow, Window};
 use statistics::student;
 use std::collections::BTreeMap;
@@ -168,7 +168,8 @@ impl Scale {
 
 /// Sets aside windows with a shorter warm-up than those that half of the time in windows was spent
 /// in, so that short ones, with which a recording began, do not miss what later ones see. All are
-/// kept if too few would be left.
+/// kept if too few would be left. So are those of a stretch with [`MOST_WITHOUT`] of the work: no
+/// later window tells what the program did there.
 pub fn long_enough(windows: Vec<Window>) -> Vec<Window> {
     let warm_up = |window: &Window| window.count.saturating_sub(window.open);
     let usable = windows.iter().filter(|window| window.check().is_ok());
@@ -186,8 +187,17 @@ pub fn long_enough(windows: Vec<Window>) -> Vec<Window> {
     if lengths.iter().filter(|(warm_up, _)| *warm_up >= least).count() < MIN_WINDOWS {
         return windows;
     }
-    let each = |window: Window| if warm_up(&window) < least { window.set_aside() } else { window };
-    windows.into_iter().map(each).collect()
+    let work = |window: &Window| window.work.iter().map(|of| of.period).sum::<u64>();
+    let most = MOST_WITHOUT * windows.iter().map(work).sum::<u64>() as f64;
+    let is_short = |window: &Window| window.check().is_err() || warm_up(window) < least;
+    let mut kept = Vec::with_capacity(windows.len());
+    for stretch in windows.chunk_by(|a, b| is_short(a) == is_short(b)) {
+        let is_most = stretch.iter().map(work).sum::<u64>() as f64 >= most;
+        let goes = is_short(&stretch[0]) && !is_most;
+        let each = stretch.iter().cloned();
+        kept.extend(each.map(|window| if goes { window.set_aside() } else { window }));
+    }
+    kept
 }
 
 /// Why each window cannot be used; `None` if it can.

@@ -121,16 +121,22 @@ fn work_adds_up_where_a_thread_has_no_pace() {
 
 #[test]
 fn windows_shorter_than_what_came_later_are_set_aside() {
-    let mut windows = windows(&vec![&[(100, 10)][..]; 2 * MIN_WINDOWS]);
-    for (at, window) in windows.iter_mut().enumerate() {
-        // The first half short, then long ones that differ a little.
-        window.open = window.count - if at < MIN_WINDOWS { 4 } else { 9 + at as u64 % 2 };
-    }
+    let of = |work: u64| {
+        let (short, long) = ([(work, 10)], [(100, 10)]);
+        let mut windows = windows(&[[&short[..]; MIN_WINDOWS], [&long[..]; MIN_WINDOWS]].concat());
+        for (at, window) in windows.iter_mut().enumerate() {
+            // The first half short, then long ones that differ a little.
+            window.open = window.count - if at < MIN_WINDOWS { 4 } else { 9 + at as u64 % 2 };
+        }
+        windows
+    };
+    let mut windows = of(20);
     let faults = |windows: Vec<Window>| windows.iter().filter(|w| w.check().is_err()).count();
     assert_eq!(faults(long_enough(windows.clone())), MIN_WINDOWS);
     assert!(long_enough(windows.clone())[..MIN_WINDOWS].iter().all(|w| w.check().is_err()));
     windows.pop();
     assert_eq!(faults(long_enough(windows)), 0, "too few would be left");
+    assert_eq!(faults(long_enough(of(100))), 0, "nothing else tells of half of the work");
 }
 
 #[test]

@@ -336,6 +336,31 @@ fn calls_of_the_c_library_need_no_signal_in_native_time() {
     assert!(by_library * 20 < *by_others, "{tries:?}");
 }
 
+/// Two phases exchange as much, each in an array of its own. Windows are close at the start and far
+/// apart later, so most of what is counted is of the first one.
+#[test]
+fn arrays_of_later_phases_have_their_part_of_the_events() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let source = "tests/programs/launch/two_phases.c";
+    let flags = ["-O2", "-g", "-pthread"];
+    let program = Target::new(Compiler::Gcc, source).flags(&flags).build().unwrap();
+    let folder = scratch.join("phases.tt");
+    let first = || {
+        let words = [program.to_str().unwrap(), "16000"];
+        record(&threadtalk, &folder, &["--budget", "2x"], &words).run().expect_code(0);
+        let profile = Profile::load(&folder).unwrap();
+        let of = |name: &str| -> u64 {
+            let is_named = |object: u32| profile.objects[object as usize].name.starts_with(name);
+            profile.events.iter().filter(|e| is_named(e.object)).map(|event| event.count).sum()
+        };
+        let (near, far) = (of("near_pairs") as f64, of("far_pairs") as f64);
+        near / (near + far)
+    };
+    // Each phase has a few windows only.
+    let (likely, all) = middle(first, 0.12..0.8);
+    assert!((0.12..0.8).contains(&likely), "{all:?} of the events are of the first phase");
+}
+
 /// A thread that is alone needs no windows; those of the time with others stand for that time only.
 #[test]
 fn a_thread_that_is_alone_has_no_windows() {

@@ -332,7 +332,7 @@ struct Process<'a> {
     found: bool,
     /// Processor time that it had used when it was looked at last, ns.
     cpu_ns: u64,
-    /// The end of the last slice in which it has executed something.
+    /// When it executed something last: the end of that slice.
     executed_at: Option<Instant>,
     /// Events, and what windows may have missed, since [`Process::add_done`]; and system calls.
     counted: Done,

@@ -12,7 +12,7 @@ pub struct Done {
     pub instructions: u64,
     /// Threads that have executed something in the last slice.
     pub active: u64,
-    /// None of these could have met another one in memory, as far as is known.
+    /// Whether only one thread has run lately, so that none could meet another one in memory.
     pub alone: bool,
     pub events: u64,
     /// Transfers, with those that late ones stand for; those; and first accesses of blocks whose

@@ -1,4 +1,4 @@
-//! What an event stands for when it is counted, as far as can be told then.
+//! How many events one that is counted now stands for, as a guess at that moment.
 //!
 //! Events by cache line and code are summed up over the whole run, in which windows follow each
 //! other more or less closely. So each has a weight: the work of its period over that which counts.
