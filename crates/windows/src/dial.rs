@@ -504,7 +504,7 @@ impl Scheduler {
         Planned { length, offset, lead: self.lead(seen, length) }
     }
 
-    /// For which part of the time between windows tracked lines can be paid for.
+    /// For which part of the work between windows tracked lines can be paid for.
     fn tracking(&self, seen: &Observation) -> f64 {
         let Some(budget) = self.budget(seen) else { return 1.0 };
         let part = if seen.long_gaps { FOR_LONG_GAPS } else { FOR_TRACKING };
@@ -522,7 +522,8 @@ impl Scheduler {
         // Where code is new all the time, what tracked code costs is not what it has cost.
         let dear = budget > MAX_WITHOUT_LIGHT && self.needs_native(seen);
         let most = if dear { most.min(given / DEAREST_TRACKING) } else { most };
-        (part * given / cost.unwrap_or(self.assumed.tracking).max(1e-9)).min(most)
+        let cost = cost.unwrap_or(self.assumed.tracking).max(1e-9);
+        (part * given / cost).min(most) / (1.0 + cost)
     }
 
     /// How long lines are tracked before the window of a period of this length; `u64::MAX`: always.

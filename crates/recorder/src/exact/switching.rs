@@ -11,6 +11,8 @@ mod asking;
 mod done;
 mod light;
 mod own_time;
+mod progress;
+mod running;
 mod solo;
 pub mod steps;
 mod stretches;
@@ -18,9 +20,10 @@ mod weights;
 mod words;
 
 use self::asking::Asking;
-use self::light::{Lit, SETTLING_NS, Settling};
+use self::light::{Lit, Settling};
+use self::progress::Progress;
 use self::solo::{Solo, Solos};
-use self::stretches::{ANEW, MIN_STRETCH_NS, Rate, Stretch, Tracking, kinds_of, tracked_parts};
+use self::stretches::{BETWEEN, Rate, Stretch, kinds_of};
 use crate::clock::{children_time, cpu_time};
 use crate::memory::{Mapping, SharedMemory};
 use std::io;
@@ -115,8 +118,12 @@ pub struct Switching<'a> {
     window: u32,
     /// The window in which everything was recorded last.
     whole_window: u32,
-    /// When to turn next, ns, and the further parts of the step, the next one last.
+    /// What time it is for the scheduler and for stretches.
+    progress: Progress,
+    /// When to turn next, by the clock, when the present stretch ends, by progress, both ns, and
+    /// the further parts of the step, the next one last.
     until_ns: u64,
+    ends_ns: u64,
     further: Vec<Stretch>,
     /// Which code is run now, and what was shown last.
     code: Code,
@@ -181,7 +188,9 @@ impl<'a> Switching<'a> {
             cpus,
             window: FIRST_WINDOW,
             whole_window: FIRST_WINDOW,
+            progress: Progress::default(),
             until_ns: 0,
+            ends_ns: 0,
             further: Vec::new(),
             code: Code::Checked,
             shown: (first_phase(dial), Code::Checked),
@@ -242,7 +251,7 @@ impl<'a> Switching<'a> {
 
     /// Another thread has appeared: it is time to turn.
     pub fn wake(&mut self) {
-        self.until_ns = 0;
+        (self.until_ns, self.ends_ns) = (0, 0);
         self.further.clear();
     }
 
@@ -306,17 +315,24 @@ impl<'a> Switching<'a> {
 
     /// It is time: `done` is what was done up to `now_ns`. The slice that runs is over when this
     /// returns, and the caller begins the next one before it calls [`show`](Self::show).
-    pub fn turn(&mut self, now_ns: u64, done: Done) {
-        self.settle(now_ns, done);
+    pub fn turn(&mut self, clock_ns: u64, done: Done) {
+        let slice = self.settle(clock_ns, done);
         self.spent.recorder = cpu_time().saturating_sub(self.own_before).as_nanos() as u64;
         // Another process that had waited did not wait on.
         if let Some(last) = self.switched.parts.last_mut().filter(|_| done.active > 1) {
             last.alone = false;
         }
         let mut part = self.part();
+        let by_work = self.goes_by_work(part);
+        self.progress.go(clock_ns, by_work.then_some(&slice));
+        if by_work && !self.progress.is(self.ends_ns) {
+            self.go_on(part);
+            return;
+        }
+        let now_ns = self.progress.now_ns;
         while let Some(next) = self.further.pop() {
             if now_ns < next.until_ns {
-                let part = self.run(next, part, now_ns);
+                let part = self.run(next, part);
                 self.switched.parts.push(part);
                 return;
             }
@@ -344,17 +360,20 @@ impl<'a> Switching<'a> {
         let Ok(step) = step else {
             // Only where time went back: nothing is observed until it is right again.
             let off = Part { phase: Phase::Off, ..part };
-            let off = self.run(Stretch::new(now_ns, Code::Checked), off, now_ns);
+            let off = self.run(Stretch::new(now_ns, Code::Checked), off);
             self.switched.parts.push(off);
             return;
         };
         part.period += u32::from(step.period);
+        if step.period {
+            self.progress.begin(self.rates[BETWEEN]);
+        }
         part.phase = step.phase;
         part.alone = self.fixed_ns.is_none() && self.scheduler.is_alone();
         self.further = self.parts_of(&step, now_ns, self.stretch(lengths));
         self.weigh(now_ns, &step, lengths);
         if let Some(first) = self.further.pop() {
-            part = self.run(first, part, now_ns);
+            part = self.run(first, part);
         }
         self.switched.warm_up_ns = lengths.warm_up;
         self.switched.parts.push(part);
@@ -365,96 +384,8 @@ impl<'a> Switching<'a> {
         if self.traces { Lengths::TRACED } else { self.chooser.lengths() }
     }
 
-    /// How long both halves of a stretch are in which the program does as much as in a window, ns.
-    fn stretch(&self, lengths: Lengths) -> [u64; 2] {
-        if let Some(each) = self.fixed_ns {
-            return [each / 4; 2];
-        }
-        let windows = [lengths.warm_up, lengths.counting];
-        [0, 1].map(|half| {
-            let slower = self.rates[ANEW + half].over(&self.rates[half]);
-            let slower = slower.unwrap_or(Assumed::default().on).max(1.0);
-            ((windows[half] as f64 / slower) as u64).max(MIN_STRETCH_NS)
-        })
-    }
-
-    /// Begins a stretch of this part; returns what the stretch is.
-    fn run(&mut self, stretch: Stretch, part: Part, now_ns: u64) -> Part {
-        (self.until_ns, self.code) = (stretch.until_ns, stretch.code);
-        let native = stretch.code == Code::Native;
-        self.asking = if native { Asking::begin(now_ns) } else { Asking::NEVER };
-        self.anew = stretch.tracking == Tracking::BeginsStretch;
-        self.solos.now = stretch.solo;
-        let phase = match part.phase {
-            Phase::Off | Phase::Late if stretch.tracking == Tracking::CountsLate => Phase::Late,
-            Phase::Late => Phase::Off,
-            other => other,
-        };
-        Part { phase, checked: stretch.code == Code::Checked, ..part }
-    }
-
-    /// The parts of a step, the first one last.
-    fn parts_of(&mut self, step: &Step, now_ns: u64, stretch: [u64; 2]) -> Vec<Stretch> {
-        let checked = |until| Stretch::new(until, Code::Checked);
-        match step.phase {
-            Phase::Whole => vec![checked(step.until.max(now_ns + WHOLE_SLICE_NS))],
-            Phase::Off | Phase::Late => {
-                let light = step.light.min(step.until);
-                let mut parts = tracked_parts(light.max(now_ns), step.until, stretch);
-                if light > now_ns {
-                    self.add_light(light, now_ns, &mut parts);
-                }
-                parts
-            }
-            Phase::Counting => {
-                let half = now_ns + (step.until - now_ns) / 2;
-                vec![checked(step.until), checked(half)]
-            }
-            Phase::WarmUp => vec![checked(step.until)],
-        }
-    }
-
-    /// The time without checks, up to `until`: at first light, so that it is known what threads do,
-    /// then native.
-    fn add_light(&mut self, until: u64, now_ns: u64, parts: &mut Vec<Stretch>) {
-        let length = until - now_ns;
-        let (light, is_native) = match self.fixed_ns {
-            Some(_) => (length / 2, true),
-            None if self.scheduler.is_alone() => (length.min(light::MIN_LIGHT_NS), true),
-            None => self.lit.split(length, self.budget, self.needs_native),
-        };
-        let native = self.native && is_native;
-        let lit = if native { now_ns + light } else { until };
-        let slower = self.spent.compared.by_growth().unwrap_or(1.0);
-        let alone_natively = self.native && slower > SLOW_LIGHT;
-        if alone_natively {
-            self.solos.begin_native();
-        }
-        let (off, budget) = (&self.spent.off, self.budget);
-        if native {
-            parts.extend(match alone_natively {
-                true => self.solos.within([lit, until], Code::Native, off, budget),
-                false => vec![Stretch::new(until, Code::Native)],
-            });
-        }
-        parts.extend(match self.fixed_ns {
-            Some(each) => solo::repeated(now_ns + each / 16, lit, 1, [each / 16; 2], Code::Light),
-            None if alone_natively => vec![Stretch::new(lit, Code::Light)],
-            None => {
-                let settled = now_ns + SETTLING_NS;
-                let parts = self.solos.within([now_ns, lit], Code::Light, off, budget);
-                // Solo time divides it anyway.
-                let divide = parts.len() == 1 && settled < lit;
-                parts
-                    .into_iter()
-                    .chain(divide.then(|| Stretch::new(settled, Code::Light)))
-                    .collect()
-            }
-        });
-    }
-
     /// Adds the slice that is over to what its phase has spent.
-    fn settle(&mut self, now_ns: u64, done: Done) {
+    fn settle(&mut self, now_ns: u64, done: Done) -> Spent {
         let (since, before) = std::mem::replace(&mut self.last, (now_ns, done));
         let part = self.part();
         let work = done.instructions.saturating_sub(before.instructions);
@@ -507,6 +438,7 @@ impl<'a> Switching<'a> {
             self.late.1 += work;
             self.late_work += work;
         }
+        slice
     }
 
     /// The same of what it tells of the code that threads ran in it.
@@ -569,15 +501,15 @@ impl<'a> Switching<'a> {
     }
 
     /// What was switched, when the program has ended.
-    pub fn finish(mut self, now_ns: u64, mut done: Done) -> Switched {
+    pub fn finish(mut self, clock_ns: u64, mut done: Done) -> Switched {
         // Processes cannot be asked any more for what they have used since the last turn.
         let ended = children_time().saturating_sub(self.children_before).as_nanos() as u64;
         done.cpu_ns = done.cpu_ns.max(ended);
-        self.settle(now_ns, done);
+        self.settle(clock_ns, done);
         self.switched.alone = self.alone();
         let spent = self.spent;
         let (lengths, long_gaps) = (self.lengths(), self.chooser.tracks_long());
-        let seen = Observation { now: now_ns, spent, lengths, long_gaps, alone: false };
+        let seen = Observation { now: self.last.0, spent, lengths, long_gaps, alone: false };
         self.switched.exceeded = self.scheduler.exceeded(&seen);
         self.switched.slowed = self.solos.slowed();
         self.switched

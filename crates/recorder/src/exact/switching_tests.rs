@@ -1,5 +1,6 @@
 //! Windows switched by a scripted clock.
 
+use super::stretches::{Tracking, tracked_parts};
 use super::*;
 use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt;
@@ -312,19 +313,46 @@ fn the_usual_budget_has_native_time_after_the_beginning_of_the_run() {
     assert!(native > 4000 * MS, "{native}");
 }
 
+/// It does a tenth as much in each fifth part of its time, and a fourth where it is observed.
+#[test]
+fn windows_lie_where_work_is_done() {
+    let memory = memory();
+    let mut switching = switching(&memory, Dial::Budget(1.3));
+    let is_slow = |now_ns: u64| now_ns / (16 * MS) % 5 == 0;
+    let (mut time, mut windows) = ([0; 2], [0; 2]);
+    while switching.until_ns() < 200_000 * MS {
+        let (since, now_ns) = (switching.last.0, switching.until_ns());
+        let mut done = done(&switching, switching.last, now_ns);
+        let lost = |of: u64, part: u64| of / part * (part - 1);
+        let slow = (since / MS..now_ns / MS).filter(|ms| is_slow(ms * MS)).count() as u64 * MS;
+        done.instructions -= lost(slow.min(now_ns - since), 10);
+        if !matches!(switching.part().phase, Phase::Off | Phase::Late) {
+            done.instructions -= lost(done.instructions - switching.last.1.instructions, 4);
+        }
+        let before = switching.part().phase;
+        time[usize::from(is_slow(since))] += now_ns - since;
+        switching.turn(now_ns, done);
+        let opens = switching.part().phase == Phase::WarmUp && before != Phase::WarmUp;
+        windows[usize::from(is_slow(now_ns))] += u64::from(opens);
+    }
+    let part = |[fast, slow]: [u64; 2]| slow as f64 / (fast + slow) as f64;
+    assert!(part(windows) < 0.6 * part(time), "{windows:?} {time:?}");
+    assert!(windows[1] > 0 && windows[0] > 100, "{windows:?}");
+}
+
 #[test]
 fn threads_may_go_in_native_time_only() {
     let memory = memory();
     let mut switching = switching(&memory, Dial::Budget(1.05));
     let mut seen = [false; 3];
     while switching.until_ns() < 20_000 * MS {
-        let until = switching.until_ns() + 1;
+        let (before, until) = (switching.code(), switching.until_ns() + 1);
         run(&mut switching, until);
         let leaves = switching.first.records()[0].leave.0.load(Acquire);
         let code = switching.code();
         assert_eq!(leaves & leave::TO_NATIVE != 0, code == Code::Native, "{code:?}");
         seen[code as usize] = true;
-        if code == Code::Native {
+        if code == Code::Native && before != code {
             // Asked at once, and left alone a moment later.
             assert_ne!(leaves & leave::LIGHT, 0);
             let at = switching.next_ns();

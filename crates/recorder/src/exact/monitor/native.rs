@@ -27,11 +27,32 @@ pub struct NativeTime {
     comparison: Comparison,
     /// Processor time of all light time, and that of its steps, ns.
     light_ns: [u64; 2],
-    /// Processor time of the last light time, and what threads executed in it.
-    last_ns: u64,
-    last: Vec<(u32, Executed)>,
+    /// The last light time that is long enough to tell a rate; the present one, while it goes on.
+    last: Light,
+    present: Option<Light>,
     /// What threads are estimated to have executed natively.
     estimated: BTreeMap<u32, Executed>,
+}
+
+/// Light time.
+#[derive(Default)]
+struct Light {
+    /// Processor time, ns, and what threads executed in it.
+    cpu_ns: u64,
+    executed: BTreeMap<u32, Executed>,
+}
+
+impl Light {
+    /// Adds what comes right after it. What is as long is taken alone: code has settled since.
+    fn add(&mut self, cpu_ns: u64, samples: &[Sample]) {
+        if cpu_ns >= self.cpu_ns.max(MIN_LIGHT_NS) {
+            *self = Self::default();
+        }
+        self.cpu_ns += cpu_ns;
+        for sample in samples {
+            timeline::add(self.executed.entry(sample.thread).or_default(), &sample.executed);
+        }
+    }
 }
 
 impl NativeTime {
@@ -46,16 +67,20 @@ impl NativeTime {
     ) {
         let cpu_ns = did.cpu_ns;
         let first = samples.partition_point(|sample| sample.slice < slice);
+        if code != Code::Light
+            && let Some(light) = self.present.take()
+            && light.cpu_ns >= MIN_LIGHT_NS
+            && !light.executed.is_empty()
+        {
+            self.last = light;
+        }
         match code {
             Code::Checked => self.comparison.end(),
             Code::Light => {
                 self.comparison.light(&did);
                 self.light_ns[0] += cpu_ns;
                 self.light_ns[1] += steps_ns;
-                if cpu_ns >= MIN_LIGHT_NS && first < samples.len() {
-                    self.last_ns = cpu_ns;
-                    self.last = samples[first..].iter().map(|s| (s.thread, s.executed)).collect();
-                }
+                self.present.get_or_insert_default().add(cpu_ns, &samples[first..]);
             }
             Code::Native => {
                 self.comparison.native(&did);
@@ -71,14 +96,14 @@ impl NativeTime {
 
     fn add_native(&mut self, cpu_ns: u64, slice: u32, first: usize, samples: &mut Vec<Sample>) {
         let sum = |all: &mut dyn Iterator<Item = Executed>| all.map(|e| e[0]).sum::<u64>() as f64;
-        let before = sum(&mut self.last.iter().map(|last| last.1));
+        let before = sum(&mut self.last.executed.values().copied());
         let counted = sum(&mut samples[first..].iter().map(|sample| sample.executed));
-        if self.last_ns == 0 || before == 0.0 {
+        if self.last.cpu_ns == 0 || before == 0.0 {
             return;
         }
-        let expected = before * cpu_ns as f64 / self.last_ns as f64 * self.faster();
+        let expected = before * cpu_ns as f64 / self.last.cpu_ns as f64 * self.faster();
         let times = (expected - counted).max(0.0) / before;
-        for &(thread, executed) in &self.last {
+        for (&thread, &executed) in &self.last.executed {
             let executed = executed.map(|count| (count as f64 * times).round() as u64);
             timeline::add(self.estimated.entry(thread).or_default(), &executed);
             samples.push(Sample { slice, thread, executed });

@@ -33,6 +33,23 @@ fn native_time_counts_at_the_rate_of_the_light_time_before() {
 }
 
 #[test]
+fn light_time_in_pieces_tells_the_rate_by_all_that_have_settled() {
+    let mut time = NativeTime::default();
+    let mut samples = Vec::new();
+    for (slice, ms, instructions) in [(1, 10, 100), (2, 10, 1000), (3, 5, 900), (4, 1, 0)] {
+        samples.push(sample(slice, 0, instructions));
+        time.add(Code::Light, did(ms * MS, 0), slice, &mut samples);
+    }
+    time.add(Code::Native, did(16 * MS, 0), 5, &mut samples);
+    assert_eq!(samples[4..], [sample(5, 0, 1900)]);
+    time.add(Code::Checked, did(MS, 0), 6, &mut samples);
+    samples.push(sample(7, 0, 7));
+    time.add(Code::Light, did(MS / 2, 0), 7, &mut samples);
+    time.add(Code::Native, did(16 * MS, 0), 8, &mut samples);
+    assert_eq!(samples.last(), Some(&sample(8, 0, 1900)), "too short to tell");
+}
+
+#[test]
 fn what_was_counted_meanwhile_is_not_counted_again() {
     let (mut time, mut samples) = after_light(0);
     samples.extend([sample(4, 1, 400), sample(4, 2, 3600)]);

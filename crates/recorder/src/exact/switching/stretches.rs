@@ -90,6 +90,11 @@ pub struct Rate {
 }
 
 impl Rate {
+    /// That of a slice.
+    pub fn of(slice: &Spent) -> Self {
+        Self { work: slice.work as f64, wall_ns: slice.wall as f64 }
+    }
+
     pub fn add(&mut self, slice: &Spent) {
         self.work += slice.work as f64;
         self.wall_ns += slice.wall as f64;
