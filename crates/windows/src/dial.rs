@@ -522,8 +522,9 @@ impl Scheduler {
         // Where code is new all the time, what tracked code costs is not what it has cost.
         let dear = budget > MAX_WITHOUT_LIGHT && self.needs_native(seen);
         let most = if dear { most.min(given / DEAREST_TRACKING) } else { most };
-        let cost = cost.unwrap_or(self.assumed.tracking).max(1e-9);
-        (part * given / cost).min(most) / (1.0 + cost)
+        let cost = cost.unwrap_or(self.assumed.tracking);
+        let of_time = (part * given / cost.max(1e-9)).min(most);
+        of_time / (1.0 + cost * (1.0 - of_time))
     }
 
     /// How long lines are tracked before the window of a period of this length; `u64::MAX`: always.

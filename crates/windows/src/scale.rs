@@ -18,7 +18,7 @@
 //!
 //! There is no factor for the slowdown as a whole: it would count waiting and sleeping as work.
 
-use crate::constants::{MIN_WINDOWS, MIN_WORK_SHARE, MOST_WITHOUT};
+use crate::constants::{MIN_WINDOWS, MIN_WORK_SHARE, MISSES_LITTLE, MOST_WITHOUT};
 use crate::{BadWindow, Window};
 use statistics::student;
 use std::collections::BTreeMap;
@@ -168,9 +168,10 @@ impl Scale {
 
 /// Sets aside windows with a shorter warm-up than those that half of the time in windows was spent
 /// in, so that short ones, with which a recording began, do not miss what later ones see. All are
-/// kept if too few would be left. So are those of a stretch with [`MOST_WITHOUT`] of the work: no
-/// later window tells what the program did there.
-pub fn long_enough(windows: Vec<Window>) -> Vec<Window> {
+/// kept if too few would be left. So are those of a stretch with [`MOST_WITHOUT`] of the work, as
+/// no later window tells what the program did there, and those of one in which about as many
+/// `events` of each window were counted for the work as in long ones ([`MISSES_LITTLE`]).
+pub fn long_enough(windows: Vec<Window>, events: &[u64]) -> Vec<Window> {
     let warm_up = |window: &Window| window.count.saturating_sub(window.open);
     let usable = windows.iter().filter(|window| window.check().is_ok());
     let mut lengths: Vec<(u64, u64)> = usable.map(|w| (warm_up(w), w.close - w.open)).collect();
@@ -190,14 +191,28 @@ pub fn long_enough(windows: Vec<Window>) -> Vec<Window> {
     let work = |window: &Window| window.work.iter().map(|of| of.period).sum::<u64>();
     let most = MOST_WITHOUT * windows.iter().map(work).sum::<u64>() as f64;
     let is_short = |window: &Window| window.check().is_err() || warm_up(window) < least;
+    let counted: Vec<(f64, f64)> = windows
+        .iter()
+        .zip(events)
+        .map(|(window, events)| (*events as f64, window.sums().1))
+        .collect();
+    let long = windows.iter().zip(&counted).filter(|(window, _)| !is_short(window));
+    let usual = events_per_work(long.map(|(_, counted)| counted));
     let mut kept = Vec::with_capacity(windows.len());
     for stretch in windows.chunk_by(|a, b| is_short(a) == is_short(b)) {
         let is_most = stretch.iter().map(work).sum::<u64>() as f64 >= most;
-        let goes = is_short(&stretch[0]) && !is_most;
+        let here = events_per_work(counted[kept.len()..].iter().take(stretch.len()));
+        let goes = is_short(&stretch[0]) && !is_most && here < MISSES_LITTLE * usual;
         let each = stretch.iter().cloned();
         kept.extend(each.map(|window| if goes { window.set_aside() } else { window }));
     }
     kept
+}
+
+/// Of pairs of both.
+fn events_per_work<'a>(counted: impl Iterator<Item = &'a (f64, f64)>) -> f64 {
+    let (events, work) = counted.fold((0.0, 0.0), |sum, (e, w)| (sum.0 + e, sum.1 + w));
+    if work > 0.0 { events / work } else { 0.0 }
 }
 
 /// Why each window cannot be used; `None` if it can.

@@ -131,12 +131,20 @@ fn windows_shorter_than_what_came_later_are_set_aside() {
         windows
     };
     let mut windows = of(20);
-    let faults = |windows: Vec<Window>| windows.iter().filter(|w| w.check().is_err()).count();
-    assert_eq!(faults(long_enough(windows.clone())), MIN_WINDOWS);
-    assert!(long_enough(windows.clone())[..MIN_WINDOWS].iter().all(|w| w.check().is_err()));
+    // Events of each window, of the short ones and the others.
+    let kept = |windows: &[Window], seen: [u64; 2]| {
+        let events = [vec![seen[0]; MIN_WINDOWS], vec![seen[1]; MIN_WINDOWS]].concat();
+        long_enough(windows.to_vec(), &events[..windows.len()])
+    };
+    let faults = |windows: &[Window], seen: [u64; 2]| {
+        kept(windows, seen).iter().filter(|window| window.check().is_err()).count()
+    };
+    assert_eq!(faults(&windows, [5, 10]), MIN_WINDOWS);
+    assert!(kept(&windows, [5, 10])[..MIN_WINDOWS].iter().all(|w| w.check().is_err()));
+    assert_eq!(faults(&windows, [9, 10]), 0, "hardly anything is missed");
     windows.pop();
-    assert_eq!(faults(long_enough(windows)), 0, "too few would be left");
-    assert_eq!(faults(long_enough(of(100))), 0, "nothing else tells of half of the work");
+    assert_eq!(faults(&windows, [5, 10]), 0, "too few would be left");
+    assert_eq!(faults(&of(100), [5, 10]), 0, "nothing else tells of half of the work");
 }
 
 #[test]

@@ -91,7 +91,9 @@ fn windows_lengthen_until_gaps_fit() {
             volume.events as f64 / truth.volume(CommKind::Raw) as f64
         };
         let volume = of(&recorded.windows);
-        let long = windows::long_enough(recorded.windows.clone());
+        let mut events = vec![0; recorded.windows.len()];
+        recorded.volume.iter().for_each(|counted| events[counted.window] += counted.count);
+        let long = windows::long_enough(recorded.windows.clone(), &events);
         println!(
             "{work} ms of work: warm-up {wanted} ms, {} windows, volume {volume:.3}, of long ones {:.3}",
             recorded.windows.len(),

@@ -108,7 +108,7 @@ pub fn estimate(
     let windows: Vec<Window> = (0..groups.firsts.len())
         .map(|group| window(&groups, group, parts, timeline, end_ns, &work[group]))
         .collect();
-    let windows = long_enough(windows);
+    let windows = long_enough(windows, &counted_events(&counts.comm, &groups));
     let scale = Scale::new(&windows, Clock::Instructions);
     let factors = Factors::new(&groups, &windows, &work, scale.as_ref().ok());
     let periods = Periods { groups: &groups, parts, samples, windows: &windows, work: &work };
@@ -142,6 +142,13 @@ pub fn estimate(
         whole: factors.whole,
         missed: if is_single { 0.0 } else { missed_in_all(counts, (switched, missed), &groups) },
     }
+}
+
+/// Events that were counted in each group.
+fn counted_events(rows: &[CommRow], groups: &Groups) -> Vec<u64> {
+    let mut events = vec![0; groups.firsts.len()];
+    rows.iter().for_each(|row| events[groups.of(row.slice) as usize] += row.count);
+    events
 }
 
 /// Most transfers that are missing, for each that is told; `missed` is that of what windows tell.
