@@ -313,7 +313,7 @@ impl<'a> Switching<'a> {
         self.switched.parts.last().copied().unwrap_or(FIRST_PART)
     }
 
-    /// It is time: `done` is what was done up to `now_ns`. The slice that runs is over when this
+    /// It is time: `done` is what was done up to `clock_ns`. The slice that runs is over when this
     /// returns, and the caller begins the next one before it calls [`show`](Self::show).
     pub fn turn(&mut self, clock_ns: u64, done: Done) {
         let slice = self.settle(clock_ns, done);

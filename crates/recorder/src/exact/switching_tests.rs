@@ -318,7 +318,7 @@ fn the_usual_budget_has_native_time_after_the_beginning_of_the_run() {
 fn windows_lie_where_work_is_done() {
     let memory = memory();
     let mut switching = switching(&memory, Dial::Budget(1.3));
-    let is_slow = |now_ns: u64| now_ns / (16 * MS) % 5 == 0;
+    let is_slow = |now_ns: u64| (now_ns / (16 * MS)).is_multiple_of(5);
     let (mut time, mut windows) = ([0; 2], [0; 2]);
     while switching.until_ns() < 200_000 * MS {
         let (since, now_ns) = (switching.last.0, switching.until_ns());
