@@ -416,8 +416,10 @@ impl<'a> Switching<'a> {
         if self.settling.add(self.code, [since, now_ns]) && self.solos.now == Solo::No {
             self.spent.settled += slice;
         }
-        for kind in kinds_of(part.phase, self.anew, self.solos.now) {
-            self.rates[kind].add(&slice);
+        // One thread alone does other work than several.
+        if !part.alone {
+            kinds_of(part.phase, self.anew, self.solos.now)
+                .for_each(|kind| self.rates[kind].add(&slice));
         }
         let near = |done: &Done| done.transfers.saturating_sub(done.far);
         let both = [
