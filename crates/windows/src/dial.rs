@@ -66,7 +66,8 @@ pub enum Dial {
 /// What is known when a step ends. Sums are over the run so far.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Observation {
-    /// Nanoseconds of a clock that does not stop when the program sleeps.
+    /// Nanoseconds of the schedule's time: that of a clock or, between windows, one that goes by
+    /// work. It never stands still.
     pub now: u64,
     /// What was spent.
     pub spent: Sums,
@@ -523,6 +524,7 @@ impl Scheduler {
         let dear = budget > MAX_WITHOUT_LIGHT && self.needs_native(seen);
         let most = if dear { most.min(given / DEAREST_TRACKING) } else { most };
         let cost = cost.unwrap_or(self.assumed.tracking);
+        // Tracking takes more time than other code for the same work.
         let of_time = (part * given / cost.max(1e-9)).min(most);
         of_time / (1.0 + cost * (1.0 - of_time))
     }

@@ -209,7 +209,7 @@ pub fn long_enough(windows: Vec<Window>, events: &[u64]) -> Vec<Window> {
     kept
 }
 
-/// Of pairs of both.
+/// Events for each unit of work, from pairs of events and work.
 fn events_per_work<'a>(counted: impl Iterator<Item = &'a (f64, f64)>) -> f64 {
     let (events, work) = counted.fold((0.0, 0.0), |sum, (e, w)| (sum.0 + e, sum.1 + w));
     if work > 0.0 { events / work } else { 0.0 }

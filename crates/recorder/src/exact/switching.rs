@@ -384,7 +384,7 @@ impl<'a> Switching<'a> {
         if self.traces { Lengths::TRACED } else { self.chooser.lengths() }
     }
 
-    /// Adds the slice that is over to what its phase has spent.
+    /// Adds the slice that is over to what its phase has spent; returns what was spent in it.
     fn settle(&mut self, now_ns: u64, done: Done) -> Spent {
         let (since, before) = std::mem::replace(&mut self.last, (now_ns, done));
         let part = self.part();

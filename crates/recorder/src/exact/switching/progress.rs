@@ -12,8 +12,8 @@
 use super::stretches::{MIN_STRETCH_NS, Rate};
 use windows::Spent;
 
-/// Most times that it goes faster or slower than the clock.
-const MOST: f64 = 4.0;
+/// How many times faster or slower than the clock it goes at most.
+const MAX_TIMES: f64 = 4.0;
 
 /// What time it is.
 #[derive(Clone, Copy, Default)]
@@ -21,7 +21,7 @@ pub(super) struct Progress {
     /// By work, and by the clock, ns.
     pub now_ns: u64,
     clock_ns: u64,
-    /// The rate that time goes by.
+    /// The rate of work at which it goes as fast as the clock.
     usual: Rate,
 }
 
@@ -34,7 +34,7 @@ impl Progress {
                 Some(_) => Rate::of(slice).over(&self.usual).unwrap_or(0.0),
                 None => 1.0,
             };
-            (slice.wall as f64 * times.clamp(1.0 / MOST, MOST)) as u64
+            (slice.wall as f64 * times.clamp(1.0 / MAX_TIMES, MAX_TIMES)) as u64
         };
         self.now_ns = match slice {
             Some(slice) if clock_ns >= before => self.now_ns + gone(slice),
@@ -42,7 +42,7 @@ impl Progress {
         };
     }
 
-    /// A period begins: from now on, time goes by this rate.
+    /// A period begins: from now on, at this rate of work, time goes as fast as the clock.
     pub fn begin(&mut self, usual: Rate) {
         self.usual = usual;
     }
