@@ -336,7 +336,7 @@ fn windows_lie_where_work_is_done() {
         windows[usize::from(is_slow(now_ns))] += u64::from(opens);
     }
     let part = |[fast, slow]: [u64; 2]| slow as f64 / (fast + slow) as f64;
-    assert!(part(windows) < 0.6 * part(time), "{windows:?} {time:?}");
+    assert!(part(windows) < 0.75 * part(time), "{windows:?} {time:?}");
     assert!(windows[1] > 0 && windows[0] > 100, "{windows:?}");
 }
 
