@@ -28,6 +28,7 @@ fn main() {
         .include(&out)
         .file("src/slow/slow.c")
         .file("src/slow/usual.c")
+        .file("src/slow/windowed.c")
         .file("src/slow/matrix.c")
         // The slow paths run with the program's SIMD registers in place and its thread pointer.
         .flag("-mgeneral-regs-only")

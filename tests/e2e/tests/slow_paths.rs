@@ -30,15 +30,14 @@ fn run(name: &str) {
         return probe::skip(name, "no gcc on this machine");
     };
     let (scratch, root) = (Scratch::new(), paths::root());
-    let program = scratch.join(name);
+    let (program, slow) = (scratch.join(name), root.join("crates/agent/src/slow"));
     Run::new(gcc)
         .args(["-O2", "-mgeneral-regs-only", "-fno-strict-aliasing", "-I"])
-        .arg(root.join("crates/agent/src/slow"))
+        .arg(&slow)
         .arg("-I")
         .arg(headers())
         .arg(root.join(format!("tests/programs/slow/{name}.c")))
-        .arg(root.join("crates/agent/src/slow/usual.c"))
-        .arg(root.join("crates/agent/src/slow/matrix.c"))
+        .args(["usual.c", "windowed.c", "matrix.c"].map(|file| slow.join(file)))
         .arg("-o")
         .arg(&program)
         .timeout(Duration::from_secs(60))
@@ -55,4 +54,9 @@ fn a_block_that_was_lost_is_not_granted() {
 #[test]
 fn return_addresses_beyond_the_room_of_the_tables_take_the_places_of_others() {
     run("returns");
+}
+
+#[test]
+fn addresses_lead_to_the_smallest_block_around_them() {
+    run("blocks");
 }

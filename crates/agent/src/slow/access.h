@@ -201,9 +201,11 @@ static inline int note_written(u64 start, u64 end, enum coming coming, u32 site)
 // The thread has taken a block with this word. If no thread is known to have had it, this one may
 // have written to it before the window, in bytes that are not known.
 static inline void note_beginning(struct thread *t, u64 word, u64 address) {
+    if (tt_mode != DETAIL || !tt_tracked_notes || WINDOW_OF(t->phase) <= FIRST_WINDOW)
+        return;
     int known = word >> WRITER_SHIFT || (word & (READERS | DEPARTED | FOREIGN) & ~t->mask) ||
                 (is_tracked(address) && !tt_tracked_anew && !(word & BEGAN_UNSEEN));
-    if (tt_mode == DETAIL && !known && WINDOW_OF(t->phase) > FIRST_WINDOW)
+    if (!known)
         for (u64 bank = 0; bank < tt_banks; bank++)
             __atomic_fetch_or(word_in(bank, address), BEGAN_UNSEEN, __ATOMIC_RELAXED);
 }

@@ -1,6 +1,6 @@
 // What a failed check does: its accesses, in program order.
 //
-// Compiled three times, into slow.c, usual.c and matrix.c.
+// Compiled four times, into slow.c, usual.c, windowed.c and matrix.c.
 #ifndef TT_CHECK_H
 #define TT_CHECK_H
 #include "access.h"

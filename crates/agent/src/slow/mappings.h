@@ -32,7 +32,7 @@ void tt_add_mapping(struct thread *t, const struct mapping *m) {
 // It is none any more, unless another block has taken its record.
 void tt_end_mapping(const struct mapping *m) {
     struct place *at = m->bytes < 1ull << STRETCH_SHIFT ? page_of(m->start) : stretch_of(m->start);
-    u32 name = __atomic_load_n(&at->starting, __ATOMIC_ACQUIRE);
+    u32 name = name_of_starting(at);
     struct known k;
     if (name && read_block(block_named(name), m->start, &k) && k.start == m->start && k.group == m->group)
         end_block(&k);

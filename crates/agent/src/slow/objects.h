@@ -4,7 +4,8 @@
 // which several may lie in a page, hang in chains, one for each line of memory in which any begins.
 // Larger ones are found through cells of pages or, from 2 MiB on, of stretches of that size: a cell
 // names the block that begins there and the one that covers its first byte. Since blocks do not
-// overlap, no more than one of each kind can.
+// overlap, no more than one of each kind can. A page's cell also says whether small blocks have
+// ever begun in it: where none have, as in large blocks, chains are not looked at.
 //
 // Records stay where they are when their block is freed, and serve the next block that begins in
 // the same line, page or stretch. So chains do not change but at their beginning, nothing is
@@ -46,6 +47,13 @@ static inline struct place *stretch_of(u64 address) {
 // Names are numbers of records + 1; 0 = none.
 static inline struct block *block_named(u32 name) { return tt_blocks.records + (name - 1); }
 
+// In a page's cell, beside the name of the block that begins there: small ones have, too.
+#define HAS_SMALL (1u << 31)
+
+static inline u32 name_of_starting(const struct place *p) {
+    return __atomic_load_n(&p->starting, __ATOMIC_ACQUIRE) & ~HAS_SMALL;
+}
+
 static inline u64 bytes_of(const struct block *b) { return __atomic_load_n(&b->bytes, __ATOMIC_ACQUIRE); }
 
 // Whether it is the record of a live block that holds the address.
@@ -70,27 +78,40 @@ static inline struct block *in_chain(u32 name, u64 address, int *live) {
     return 0;
 }
 
-// A small block that begins in an earlier line of the same page.
+// A small block that begins in an earlier line and reaches up to the address.
 static inline struct block *begun_before(u64 address) {
-    u32 *line = first_in_line(address), *first = first_in_line(address & ~((1ull << LARGE_SHIFT) - 1));
+    u32 *line = first_in_line(address), *first = line - (1u << (LARGE_SHIFT - LINE_SHIFT));
     int live = 0;
     struct block *found = 0;
-    while (!found && !live && line-- > first)
+    while (!found && !live && --line >= first)
         if (*line)
             found = in_chain(__atomic_load_n(line, __ATOMIC_ACQUIRE), address, &live);
     return found;
 }
 
+static inline struct group *group_named(u32 group) { return (struct group *)tt_session.groups + group; }
+
+// Whether others may lie in the block: an allocator's, in what it has mapped.
+static inline int may_hold_others(const struct block *b) { return group_named(b->group)->by == BY_MAPPED; }
+
 // The record of the live block that holds the address, or 0.
 static inline struct block *block_at(u64 address) {
-    int live = 0;
-    struct block *found = in_chain(__atomic_load_n(first_in_line(address), __ATOMIC_ACQUIRE), address, &live);
+    int live = 0, has_small;
+    struct block *found = 0, *around;
+    struct place page = *page_of(address);
+    has_small = (page.starting & HAS_SMALL) != 0;
+    if (has_small)
+        found = in_chain(__atomic_load_n(first_in_line(address), __ATOMIC_ACQUIRE), address, &live);
     if (found)
         return found;
-    struct place page = *page_of(address);
-    if ((found = if_holds(page.covering, address)) || (found = if_holds(page.starting, address)) ||
-        (found = begun_before(address)))
+    around = if_holds(page.covering, address);
+    around = around ? around : if_holds(page.starting & ~HAS_SMALL, address);
+    if (around && !may_hold_others(around))
+        return around;
+    if ((has_small || around) && (found = begun_before(address)))
         return found;
+    if (around)
+        return around;
     struct place stretch = *stretch_of(address);
     found = if_holds(stretch.covering, address);
     return found ? found : if_holds(stretch.starting, address);
@@ -133,8 +154,6 @@ static inline u32 group_at(u64 address) {
     struct block *b = block_at(address);
     return b && read_block(b, address, &k) ? k.group : file_at(address);
 }
-
-static inline struct group *group_named(u32 group) { return (struct group *)tt_session.groups + group; }
 
 // An event on a line with this address is kept: the recorder shall know the block that it is in.
 COLD static void describe_block(u64 address) {
@@ -220,7 +239,9 @@ static u32 claim_in_chain(u32 name, u64 start, u64 bytes) {
 }
 
 static void add_small(struct thread *t, const struct known *k) {
-    u32 *first = first_in_line(k->start);
+    u32 *first = first_in_line(k->start), *cell = &page_of(k->start)->starting;
+    if (!(__atomic_load_n(cell, __ATOMIC_RELAXED) & HAS_SMALL))
+        __atomic_fetch_or(cell, HAS_SMALL, __ATOMIC_RELAXED);
     u32 name = claim_in_chain(__atomic_load_n(first, __ATOMIC_ACQUIRE), k->start, k->bytes);
     if (name) {
         fill_record(block_named(name), k);
@@ -236,24 +257,26 @@ static void add_small(struct thread *t, const struct known *k) {
             b->next = next;
         while (!__atomic_compare_exchange_n(first, &next, name, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
     }
-    u64 last = k->start + k->bytes - 1;
-    if ((last ^ k->start) >> LARGE_SHIFT)
-        __atomic_store_n(&page_of(last)->covering, name, __ATOMIC_RELEASE);
+    u64 last = k->start + k->bytes - 1, page = last & ~((1ull << LARGE_SHIFT) - 1);
+    struct block *around = page > k->start ? if_holds(page_of(page)->covering, page) : 0;
+    if (page > k->start && !(around && may_hold_others(around)))
+        __atomic_store_n(&page_of(page)->covering, name, __ATOMIC_RELEASE);
 }
 
 static void add_large(struct thread *t, const struct known *k, struct place *first, u64 count) {
-    u32 name = __atomic_load_n(&first->starting, __ATOMIC_ACQUIRE);
+    u32 name = name_of_starting(first);
     if (name && !claim(block_named(name)))
         return; // another thread's block begins in the same page: one of the two is gone
     if (!name) {
-        u32 none = 0;
         name = new_record(t);
         if (!name)
             return;
         block_named(name)->version = 1;
-        if (!__atomic_compare_exchange_n(&first->starting, &none, name, 0, __ATOMIC_RELEASE,
-                                         __ATOMIC_RELAXED))
-            return;
+        u32 beside = 0; // a name, or that there are small ones
+        while (!__atomic_compare_exchange_n(&first->starting, &beside, name | beside, 0, __ATOMIC_RELEASE,
+                                            __ATOMIC_RELAXED))
+            if (beside & ~HAS_SMALL)
+                return;
     }
     fill_record(block_named(name), k);
     for (u64 n = 1; n < count; n++)
@@ -279,7 +302,7 @@ static int block_from(u64 start, struct known *k) {
     for (u32 name = *first_in_line(start); name && !b; name = block_named(name)->next)
         if (block_named(name)->start == start && bytes_of(block_named(name)))
             b = block_named(name);
-    u32 page = page_of(start)->starting, stretch = stretch_of(start)->starting;
+    u32 page = name_of_starting(page_of(start)), stretch = name_of_starting(stretch_of(start));
     if (!b && page && block_named(page)->start == start)
         b = block_named(page);
     if (!b && stretch && block_named(stretch)->start == start)

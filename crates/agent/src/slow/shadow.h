@@ -43,7 +43,8 @@ _Static_assert(LINE == 8 * sizeof(u64), "a bit for each byte of a line");
 #define LOCK_BITS 14
 #define LOCKS (1u << LOCK_BITS)
 
-// What slow.c, usual.c and matrix.c share; the mode and the block are constants in the latter two.
+// What slow.c and usual.c, windowed.c and matrix.c share; the mode and the block are constants in
+// all but the first.
 #ifdef MODE
 #define SHARED extern
 #define tt_mode MODE

@@ -6,7 +6,7 @@
 // of each layer are inlined into the next: shadow.h, cells.h, objects.h, events.h, returns.h,
 // access.h, then what a check (check.h), a string instruction (repeat.h), a gather or another
 // operand of that kind (elements.h, areas.h) and a system call (system_calls.h) access. What checks
-// mostly need is compiled again, for one mode each (usual.c, matrix.c).
+// mostly need is compiled again, for one mode each (usual.c, windowed.c, matrix.c).
 //
 // Neighbours: `thread.rs` fills struct thread, `counting.rs` struct session, `shadow.rs` maps the
 // shadow, `stubs.rs` calls the functions named tt_….
@@ -20,6 +20,7 @@
 #include "libc.h"
 
 void tt_usual_access(struct thread *t, u64 address, const struct descriptor *d);
+void tt_windowed_access(struct thread *t, u64 address, const struct descriptor *d);
 void tt_matrix_access(struct thread *t, u64 address, const struct descriptor *d);
 
 // All accesses behind a check, by page.
@@ -53,8 +54,10 @@ u64 tt_slow_access(struct thread *t, u64 address, const struct descriptor *d) {
         access_elements(t, address, (const struct elements *)d);
     else if (tt_trace_ways)
         access_traced(t, address, d);
-    else if (observed && tt_mode == DETAIL && tt_block_shift == LINE_SHIFT)
+    else if (observed && tt_mode == DETAIL && tt_block_shift == LINE_SHIFT && !tt_tracked_notes)
         tt_usual_access(t, address, d);
+    else if (observed && tt_mode == DETAIL && tt_block_shift == LINE_SHIFT)
+        tt_windowed_access(t, address, d);
     else if (observed && tt_mode == MATRIX && tt_block_shift == LINE_SHIFT)
         tt_matrix_access(t, address, d);
     else

@@ -18,9 +18,13 @@
 #include "shadow.h"
 
 SHARED u64 tt_tracked[MAX_BANKS]; // addresses of the words of group 0
-SHARED u64 tt_tracked_notes;      // address of its note; 0 = no blocks are tracked
-SHARED u64 tt_to_passing;         // from a thread's map to its passing map
-SHARED u32 tt_tracked_anew;       // whether tracked blocks have ever been forgotten
+#ifdef WHOLE
+#define tt_tracked_notes 0ull
+#else
+SHARED u64 tt_tracked_notes; // address of the note of group 0; 0 = there are no windows
+#endif
+SHARED u64 tt_to_passing;   // from a thread's map to its passing map
+SHARED u32 tt_tracked_anew; // whether tracked blocks have ever been forgotten
 
 #define GROUP_SHIFT __builtin_ctzll(TRACKED_OF)
 #define TRACKED_SPREAD 0x9e3779b97f4a7c15ull
