@@ -7,7 +7,7 @@
 
 use crate::difference::matched;
 use crate::mse::{self, MseError};
-use profile::{CommRow, Mode, Profile, Sampled};
+use profile::{CommRow, Mode, Profile};
 use serde::Serialize;
 use types::{CommKind, CommMatrix, Sharing, ThreadId};
 
@@ -232,7 +232,7 @@ fn of_hits(hits: u64) -> Option<f64> {
 fn of_windows(profile: &Profile) -> Option<f64> {
     let rows = || profile.comm.iter().filter(|r| matches!(r.kind, CommKind::Raw | CommKind::Waw));
     let all = rows().map(|row: &CommRow| row.count).sum::<u64>() as f64;
-    Sampled::of_sum(rows()).map(|sum| (sum.high - sum.low) as f64 / 2.0 / all.max(1.0))
+    profile.how_well(rows()).map(|sum| (sum.high - sum.low) as f64 / 2.0 / all.max(1.0))
 }
 
 /// What verdicts are made of.

@@ -6,7 +6,7 @@ use crate::tables::pages::PageTables;
 use crate::tables::returns::ReturnRow;
 use crate::tables::{
     ActivityRow, BlockRow, CallRow, CommRow, EventRow, FieldRow, FlowRow, LineRow, ObjectRow,
-    RunningRow, SiteRow, SliceRow, ThreadRow,
+    RunningRow, Sampled, SiteRow, SliceRow, ThreadRow,
 };
 use types::{CommKind, CommMatrix, Sharing};
 
@@ -50,6 +50,12 @@ pub struct Profile {
 }
 
 impl Profile {
+    /// How well the sum of these rows of `comm` is known; `None` if one is exact.
+    pub fn how_well<'a>(&self, rows: impl Iterator<Item = &'a CommRow>) -> Option<Sampled> {
+        let alike = self.meta.windows.as_ref().map_or(0.0, |windows| windows.alike);
+        Sampled::of_sum(rows, alike)
+    }
+
     /// A profile of matrices only, the run being one slice.
     pub fn new(meta: Meta, threads: Vec<ThreadRow>, comm: Vec<CommRow>) -> Self {
         let (slices, activity) = one_slice(&threads);

@@ -116,27 +116,34 @@ impl Sampled {
     /// How well the sum of estimated counts is known: the interval of a sum of weights, each hit
     /// weighing what its row's interval says that one may. Rows that were counted add no doubt;
     /// where there is more above one of them, that was not observed, and no window saw any of it.
-    /// `None` if a row is exact, or there is none.
-    pub fn of_sum<'a>(rows: impl Iterator<Item = &'a CommRow>) -> Option<Self> {
+    /// Pairs of threads vary as `alike` as [`Windows::alike`](crate::Windows::alike) says. `None`
+    /// if a row is exact, or there is none.
+    pub fn of_sum<'a>(rows: impl Iterator<Item = &'a CommRow>, alike: f64) -> Option<Self> {
         let (mut below, mut above) = (Weighted::default(), Weighted::default());
         let (mut hits, mut count, mut surely, mut counted) = (0, 0_u64, 0_u64, 0_u64);
         let none = poisson(0).1;
         let mut known: BTreeMap<u64, f64> = BTreeMap::new();
+        let mut in_windows = InWindows::default();
         for row in rows {
             let sampled = row.sampled?;
-            hits += sampled.hits;
             count = count.saturating_add(row.count);
             surely = surely.saturating_add(sampled.low);
+            let most = *known.entry(sampled.hits).or_insert_with(|| poisson(sampled.hits).1);
+            let may_weigh = sampled.high as f64 / most;
             if sampled.is_counted(row) {
+                hits += sampled.hits;
                 counted = counted.saturating_add(row.count);
                 let unseen = (sampled.high - row.count) as f64 / none;
                 above.largest = above.largest.max(unseen);
-                continue;
+            } else if row.evidence == Evidence::Window {
+                in_windows.add(row, may_weigh);
+            } else {
+                hits += sampled.hits;
+                below.add(sampled.hits, row.count as f64 / sampled.hits.max(1) as f64);
+                above.add(sampled.hits, may_weigh);
             }
-            let most = *known.entry(sampled.hits).or_insert_with(|| poisson(sampled.hits).1);
-            below.add(sampled.hits, row.count as f64 / sampled.hits.max(1) as f64);
-            above.add(sampled.hits, sampled.high as f64 / most);
         }
+        hits += in_windows.add_to([&mut below, &mut above], alike);
         let low = counted.saturating_add(below.low().floor() as u64).max(surely).min(count);
         let high = counted.saturating_add(above.high().ceil() as u64).max(count);
         (hits > 0).then_some(Self { hits, low, high })
@@ -145,6 +152,38 @@ impl Sampled {
     /// Whether the events of this row were counted, while everything was recorded.
     pub fn is_counted(&self, row: &CommRow) -> bool {
         row.evidence == Evidence::Window && self.low == row.count
+    }
+}
+
+/// Rows of windows, as parts of hits: many small ones may be parts of few.
+#[derive(Default)]
+struct InWindows {
+    sum: f64,
+    largest: f64,
+    /// Variance by the two threads.
+    variances: BTreeMap<(ThreadId, ThreadId), f64>,
+}
+
+impl InWindows {
+    fn add(&mut self, row: &CommRow, hit: f64) {
+        self.sum += row.count as f64;
+        self.largest = self.largest.max(hit);
+        *self.variances.entry((row.from, row.to)).or_default() += row.count as f64 * hit;
+    }
+
+    /// Adds all of it to sums; as how many hits that is.
+    fn add_to(self, sums: [&mut Weighted; 2], alike: f64) -> u64 {
+        if self.sum <= 0.0 {
+            return 0;
+        }
+        let variance: f64 = self.variances.values().sum();
+        let together = self.variances.values().map(|one| one.sqrt()).sum::<f64>().powi(2);
+        let hit = (variance + alike * (together - variance)) / self.sum;
+        for weighted in sums {
+            weighted.add_part(self.sum, hit);
+            weighted.largest = weighted.largest.max(self.largest);
+        }
+        ((self.sum / hit).round() as u64).max(1)
     }
 }
 
@@ -398,7 +437,7 @@ mod tests {
     fn a_sum_of_cells_has_the_interval_of_all_its_hits() {
         for hits in [1, 2, 3, 10, 200] {
             let apart: Vec<CommRow> = (0..hits).map(|_| cell(1, 1_000_000)).collect();
-            let sum = Sampled::of_sum(apart.iter()).unwrap();
+            let sum = Sampled::of_sum(apart.iter(), 0.0).unwrap();
             let (low, high) = poisson(hits);
             assert_eq!(sum.hits, hits);
             let near = |found: u64, exact: f64| (found as f64 / 1e6 / exact - 1.0).abs() < 1e-3;
@@ -409,11 +448,43 @@ mod tests {
     #[test]
     fn what_surely_happened_stays_in_the_sum() {
         let once = CommRow { sampled: Some(Sampled { hits: 1, low: 1, high: 5572 }), ..cell(1, 1) };
-        let sum = Sampled::of_sum([once; 4].iter()).unwrap();
+        let sum = Sampled::of_sum([once; 4].iter(), 0.0).unwrap();
         assert_eq!((sum.hits, sum.low), (4, 4));
         // 10.24 × 1000.
         assert!((sum.high as f64 / 10_241.0 - 1.0).abs() < 1e-3, "{sum:?}");
-        assert_eq!(Sampled::of_sum([].iter()), None);
+        assert_eq!(Sampled::of_sum([].iter(), 0.0), None);
+    }
+
+    /// Five clusters of a thousand events, spread over fifty rows.
+    #[test]
+    fn parts_of_hits_tell_no_more_than_the_hits() {
+        let (low, high) = poisson(1);
+        let high = (1000.0 * high).ceil() as u64;
+        let sampled = Some(Sampled { hits: 1, low: low as u64, high });
+        let part = CommRow { sampled, evidence: Evidence::Window, count: 100, ..cell(1, 1) };
+        let sum = Sampled::of_sum([part; 50].iter(), 0.0).unwrap();
+        let (low, high) = poisson(5);
+        let near = |found: u64, exact: f64| (found as f64 / 1e3 / exact - 1.0).abs() < 1e-2;
+        assert!(near(sum.low, low) && near(sum.high, high), "{sum:?}");
+    }
+
+    /// The less two pairs of threads vary on their own, the less their sum evens out.
+    #[test]
+    fn pairs_that_are_alike_tell_no_more_than_one() {
+        let of_pair = |to: u32| {
+            let (low, high) = poisson(25);
+            let end = |hits: f64| (1000.0 * hits) as u64;
+            let sampled = Some(Sampled { hits: 25, low: end(low), high: end(high) });
+            CommRow { to: ThreadId(to), sampled, evidence: Evidence::Window, ..cell(25, 1000) }
+        };
+        let rows: Vec<CommRow> = (1..=9).map(of_pair).collect();
+        let width = |pairs: usize, alike: f64| {
+            let sum = Sampled::of_sum(rows[..pairs].iter(), alike).unwrap();
+            (sum.high - sum.low) as f64 / (pairs * 25_000) as f64
+        };
+        assert!((width(9, 1.0) / width(1, 0.0) - 1.0).abs() < 0.02);
+        assert!((width(9, 0.0) * 3.0 / width(1, 0.0) - 1.0).abs() < 0.1);
+        assert!(width(9, 0.0) < width(9, 0.5) && width(9, 0.5) < width(9, 1.0));
     }
 
     #[test]
@@ -422,7 +493,7 @@ mod tests {
             let sampled = Some(Sampled { hits: count, low: count, high: count + unseen });
             CommRow { sampled, evidence: Evidence::Window, count, ..cell(1, 1) }
         };
-        let sum = |rows: &[CommRow]| Sampled::of_sum(rows.iter()).unwrap();
+        let sum = |rows: &[CommRow]| Sampled::of_sum(rows.iter(), 0.0).unwrap();
         let ends = |rows: &[CommRow]| (sum(rows).low, sum(rows).high);
         assert_eq!(ends(&[counted(100, 0), counted(1, 0)]), (101, 101));
         // Nothing was seen of any of them: together they had no more than one of them may have.
@@ -458,7 +529,7 @@ mod tests {
                     .filter(|&(hits, _)| hits > 0)
                     .map(|(hits, weight)| cell(hits, weight))
                     .collect();
-                match Sampled::of_sum(rows.iter()) {
+                match Sampled::of_sum(rows.iter(), 0.0) {
                     Some(sum) => (sum.low as f64..=sum.high as f64).contains(&truth),
                     // Without hits: up to 3.69 of the largest weight.
                     None => truth <= 3.69 * 3000.0,

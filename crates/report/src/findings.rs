@@ -165,8 +165,8 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    fn of<'a>(rows: impl Iterator<Item = &'a CommRow>) -> Option<Self> {
-        Sampled::of_sum(rows).map(|Sampled { hits, low, high }| Self { hits, low, high })
+    fn of<'a>(profile: &Profile, rows: impl Iterator<Item = &'a CommRow>) -> Option<Self> {
+        profile.how_well(rows).map(|Sampled { hits, low, high }| Self { hits, low, high })
     }
 }
 
@@ -393,7 +393,7 @@ fn talk(profile: &Profile) -> Talk {
         raw_false: totals.raw_false,
         waw_true: totals.waw_true,
         waw_false: totals.waw_false,
-        estimate: Estimate::of(profile.comm.iter().filter(|row| kind.counts(row))),
+        estimate: Estimate::of(profile, profile.comm.iter().filter(|row| kind.counts(row))),
         evidence: evidence::of_cells(profile.comm.iter().filter(|row| kind.counts(row))),
     }
 }
@@ -419,7 +419,7 @@ fn pairs(profile: &Profile) -> Vec<Pair> {
         .map(|((a, b), (a_to_b, b_to_a))| {
             let share = (a_to_b as f64 + b_to_a as f64) / total;
             let rows = || rows.get(&(a, b)).into_iter().flatten().copied();
-            let (estimate, evidence) = (Estimate::of(rows()), evidence::of_cells(rows()));
+            let (estimate, evidence) = (Estimate::of(profile, rows()), evidence::of_cells(rows()));
             Pair { a, b, a_to_b, b_to_a, share, estimate, evidence, at_once: None }
         })
         .collect();

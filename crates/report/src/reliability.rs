@@ -274,6 +274,7 @@ mod tests {
             whole,
             warm_up_ns: 2_000_000,
             missed: 0.0,
+            alike: 0.0,
         };
         let (threads, needed) = (4, 80);
         let evidence = |windows: &Windows, hits| {

@@ -462,6 +462,7 @@ mod tests {
             whole: 0.0,
             warm_up_ns: 2_000_000,
             missed: 0.0,
+            alike: 0.0,
         });
         let text = said(&profile);
         assert!(text.contains("Exact in windows: of about "), "{text}");

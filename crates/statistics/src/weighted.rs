@@ -22,6 +22,13 @@ impl Weighted {
         self.largest = self.largest.max(weight);
     }
 
+    /// Adds an amount, of hits of this weight; it need not be a whole number of them.
+    pub fn add_part(&mut self, sum: f64, weight: f64) {
+        self.sum += sum;
+        self.squares += sum * weight;
+        self.largest = self.largest.max(weight);
+    }
+
     /// How many hits of equal weight tell as much (Kish): all that there are if theirs are equal.
     pub fn effective(&self) -> f64 {
         if self.squares > 0.0 { self.sum * self.sum / self.squares } else { 0.0 }

@@ -57,7 +57,7 @@ impl Recorded {
         }
         let cell = |rows: Vec<CommRow>| Cell {
             count: rows.iter().map(|row| row.count).sum(),
-            interval: Sampled::of_sum(rows.iter()),
+            interval: profile.how_well(rows.iter()),
         };
         Ok(Self {
             cells: of_cell.into_iter().map(|(key, rows)| (key, cell(rows))).collect(),
@@ -236,6 +236,7 @@ mod tests {
             whole: 0.0,
             warm_up_ns: 1,
             missed: 0.0,
+            alike: 0.0,
         };
         Recorded { cells, matrix, false_share: 0.0, lines, windows: Some(windows) }
     }

@@ -5,7 +5,7 @@
 //! program, blocks of the same size first. Estimates count with their 95 % interval, and what could
 //! be chance is called so. Neighbour: `report` words the result.
 
-use profile::{Counted, EventRow, Mode, ObjectRow, OwnTime, Profile, Sampled};
+use profile::{Counted, EventRow, Mode, ObjectRow, OwnTime, Profile};
 use serde::Serialize;
 use statistics::poisson;
 use std::cmp::Reverse;
@@ -219,7 +219,7 @@ impl Side {
         let estimated = profile.meta.mode != Mode::Exact;
         let moved =
             profile.comm.iter().filter(|row| matches!(row.kind, CommKind::Raw | CommKind::Waw));
-        let (per_hit, weight) = match Sampled::of_sum(moved) {
+        let (per_hit, weight) = match profile.how_well(moved) {
             Some(sum) if all.1 > 0 => {
                 let hits = sum.hits.max(1) as f64;
                 ((hits / all.1 as f64).min(1.0), all.0 as f64 / hits)

@@ -430,6 +430,7 @@ mod tests {
             whole: 0.0,
             warm_up_ns: 0,
             missed,
+            alike: 0.0,
         };
         let estimated = ", estimated from 20 windows and 25 % of the instructions";
         assert_eq!(in_windows(&windows(0.05)), estimated);

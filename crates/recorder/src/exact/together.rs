@@ -93,10 +93,10 @@ pub fn profile(
     meta.warnings.retain(|note| !matches!(note, Note::OneThread | Note::NoCommunication));
     meta.warnings.extend(session.shared_notes()?);
     if let (Some(windows), Some(windowed)) = (&mut meta.windows, windowed) {
-        let Windowed { windows: used, too_short, observed, whole, missed } = windowed;
+        let Windowed { windows: used, too_short, observed, whole, missed, alike } = windowed;
         (windows.windows, windows.too_short) = (used, too_short);
         (windows.observed, windows.whole) = (observed, whole);
-        windows.missed = missed;
+        (windows.missed, windows.alike) = (missed, alike);
     }
     counts.keep_named_returns();
     let Counts { comm, events, returns, .. } = counts;

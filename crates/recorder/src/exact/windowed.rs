@@ -5,9 +5,11 @@
 //! whole at the start stays as it was counted. Neighbours: `switching` says which slice was what,
 //! `tables` asks for this.
 
+mod clusters;
 mod late;
 mod scaling;
 
+use self::clusters::Clusters;
 use self::late::{Late, Periods, together};
 use self::scaling::Scaling;
 use crate::counts::{self, Counts};
@@ -36,6 +38,8 @@ pub struct Windowed {
     pub whole: f64,
     /// Most transfers that may be missing, for each that is told.
     pub missed: f64,
+    /// How alike the transfers of two pairs of threads vary from window to window, 0 to 1.
+    pub alike: f64,
 }
 
 /// Events of one kind between two threads.
@@ -120,7 +124,8 @@ pub fn estimate(
     counts::sum_comm(&mut counts.comm);
     counts::sum_comm(&mut counts.late);
     counts.late.retain(|row| late.weight(row) > 0.0);
-    let known = estimates(counts, (late_blocks, &late), (&groups, &factors), scale.as_ref().ok());
+    let (known, alike) =
+        estimates(counts, (late_blocks, &late), (&groups, &factors), scale.as_ref().ok());
     let scaling = Scaling::new(counts, &factors, &late, known);
     let unseen = factors.unseen(scale.as_ref().ok(), &scaling);
     scaling.scale(counts);
@@ -140,6 +145,7 @@ pub fn estimate(
         too_short: scale.is_err() && groups.whole.iter().any(|whole| !whole),
         observed: factors.observed,
         whole: factors.whole,
+        alike,
         missed: if is_single { 0.0 } else { missed_in_all(counts, (switched, missed), &groups) },
     }
 }
@@ -322,14 +328,14 @@ impl Factors {
     }
 }
 
-/// What the counts of each cell stand for.
+/// What the counts of each cell stand for, and how alike pairs of threads are ([`Clusters`]).
 fn estimates(
     counts: &Counts,
     (late_blocks, late): (u64, &Late),
     (groups, factors): (&Groups, &Factors),
     scale: Option<&Scale>,
-) -> BTreeMap<Cell, Estimate> {
-    let Some(scale) = scale else { return BTreeMap::new() };
+) -> (BTreeMap<Cell, Estimate>, f64) {
+    let Some(scale) = scale else { return Default::default() };
     let together = together(&counts.late, late_blocks);
     let in_window = |row: &CommRow| late.weight(row) / factors.of_group[row.slice as usize];
     let lines = |row: &CommRow| windows::Part::Lines { of: in_window(row), together };
@@ -345,8 +351,13 @@ fn estimates(
             cells.push(Counted { window, from: row.from, to: row.to, count: row.count, part });
         }
     }
-    let estimate = |(cells, exact): (Vec<Counted>, u64)| scale.estimate(cells, exact);
-    counted.into_iter().map(|(cell, counted)| (cell, estimate(counted))).collect()
+    let clusters = Clusters::of(scale, counted.iter().map(|(cell, (cells, _))| (cell, &cells[..])));
+    let estimate = |(cell, (cells, exact)): (Cell, (Vec<Counted>, u64))| {
+        let mut estimate = scale.estimate(cells, exact);
+        estimate.cluster = estimate.cluster.max(clusters.of_pair(&cell));
+        (cell, estimate)
+    };
+    (counted.into_iter().map(estimate).collect(), clusters.alike)
 }
 
 #[cfg(test)]

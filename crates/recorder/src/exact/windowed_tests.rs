@@ -257,9 +257,10 @@ fn events_of_windows_stand_for_the_work_of_their_periods() {
         assert!(hits > 0 && low <= row.count && row.count <= high, "{row:?}");
         assert_eq!(row.slice < whole, low == high, "{row:?}");
     }
-    // One event is one cluster of what it stands for: Garwood's interval.
+    // One event is one cluster of what it stands for: Garwood's interval, and a little more, since
+    // the variance between windows is itself uncertain.
     let rare = counts.comm.iter().find(|row| row.to.0 == 0).and_then(|row| row.sampled).unwrap();
-    assert!(rare.hits == 1 && rare.low == 0 && (50..60).contains(&rare.high), "{rare:?}");
+    assert!(rare.hits == 1 && rare.low == 0 && (50..=62).contains(&rare.high), "{rare:?}");
 
     let of_events = |to: u32| counts.events.iter().filter(move |event| event.to.0 == to);
     assert_eq!(of_events(1).map(|event| event.count).collect::<Vec<_>>(), [1000, 10 * windows]);
@@ -340,13 +341,50 @@ fn cells_known_from_the_whole_start_only_may_have_had_more_since() {
         let only_whole = |rows: &Vec<CommRow>| rows.iter().all(|row| row.slice < whole);
         let known: Vec<_> = of_cell.iter().filter(|(_, rows)| only_whole(rows)).collect();
         let held = known.iter().filter(|(to, rows)| {
-            let sum = Sampled::of_sum(rows.iter()).unwrap();
+            let sum = Sampled::of_sum(rows.iter(), 0.0).unwrap();
             (sum.low..=sum.high).contains(&truth[**to as usize])
         });
         let (held, all) = (held.count(), known.len());
         println!("{periods} periods: {held} of {all} hold");
         assert!(all >= 80 && held * 100 >= all * 95, "{periods}: {held} of {all}");
     }
+}
+
+/// Reads and overwrites that come in the same windows: their sum is as uncertain as each of them,
+/// not less.
+#[test]
+fn the_sum_of_kinds_that_come_together_is_as_uncertain_as_each() {
+    let (whole, periods) = (2, 40);
+    let widths = [&[CommKind::Raw][..], &[CommKind::Raw, CommKind::Waw]].map(|kinds| {
+        let mut run = run(whole, periods);
+        let rows = |period: u32| {
+            let slice = counting(whole, period)[0];
+            let count = if period.is_multiple_of(4) { 400 } else { 4 };
+            kinds.iter().map(move |kind| CommRow { kind: *kind, ..row(slice, 1, count) })
+        };
+        let comm = (0..periods).flat_map(rows).collect();
+        let (counts, _) = estimated(&mut run, comm, Vec::new());
+        let sum = Sampled::of_sum(counts.comm.iter(), 0.0).unwrap();
+        let count: u64 = counts.comm.iter().map(|row| row.count).sum();
+        (sum.high - sum.low) as f64 / count as f64
+    });
+    assert!((widths[1] / widths[0] - 1.0).abs() < 0.1, "{widths:?}");
+}
+
+/// Of four pairs of threads, all have many events in the same windows, or each in others.
+#[test]
+fn pairs_that_have_events_in_the_same_windows_are_alike() {
+    let (whole, periods) = (2, 40);
+    let [same, others] = [1, 0].map(|same| {
+        let mut run = run(whole, periods);
+        let rows = |period: u32| {
+            let slice = counting(whole, period)[0];
+            let is_hot = move |to: u32| period % 4 == if same == 1 { 0 } else { to % 4 };
+            (1..5).map(move |to| row(slice, to, if is_hot(to) { 400 } else { 4 }))
+        };
+        estimated(&mut run, (0..periods).flat_map(rows).collect(), Vec::new()).1.alike
+    });
+    assert!(same > 0.9 && others < 0.1, "{same}, {others}");
 }
 
 #[test]
@@ -356,7 +394,7 @@ fn without_any_window_the_rest_may_be_far_more() {
     run.parts.truncate(3);
     let (counts, windowed) = estimated(&mut run, vec![row(0, 1, 100)], Vec::new());
     assert_eq!((windowed.windows, windowed.too_short, windowed.missed), (0, true, 0.0));
-    let Sampled { low, high, .. } = Sampled::of_sum(counts.comm.iter()).unwrap();
+    let Sampled { low, high, .. } = Sampled::of_sum(counts.comm.iter(), 0.0).unwrap();
     // As much work again, half as much: 5.6 times what it would be.
     assert!(low == 100 && (300..=500).contains(&high), "{low} to {high}");
 }

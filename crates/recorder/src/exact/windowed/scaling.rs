@@ -148,17 +148,21 @@ pub(super) fn bound_unseen(rows: &mut [CommRow], groups: &Groups, unseen: Unseen
     }
 }
 
-/// How well a count is known whose events come in clusters of that size.
+/// How well a count is known whose events come in clusters of that size. One that is less than a
+/// cluster is a part of one, which may all be events of another time.
 fn interval(count: u64, cluster: f64) -> Sampled {
     let hits = ((count as f64 / cluster).round() as u64).clamp(1, count.max(1));
     let (low, high) = poisson(hits);
-    let of = |clusters: f64| count as f64 * clusters / hits as f64;
+    let each = count as f64 / hits as f64;
     Sampled {
         hits,
-        low: (of(low).floor() as u64).min(count),
-        high: (of(high).ceil() as u64).max(count),
+        low: ((each * low).floor() as u64).min(count),
+        high: ((each.max(cluster.min(MAX_CLUSTER)) * high).ceil() as u64).max(count),
     }
 }
+
+/// A row's interval ends well within 64 bits.
+const MAX_CLUSTER: f64 = 1e15;
 
 /// Scales events by cache line and code such that those of a cell are together what is estimated
 /// for it: what was `counted` becomes `after`. Each stands for its weight, which is what was
