@@ -422,7 +422,7 @@ mod tests {
             let (low, high) = poisson(event.hits);
             let whole = profile::CommRow::whole(event.from, event.to, event.kind, event.count);
             let end = |hits: f64| (hits * 1000.0).round() as u64;
-            let sampled = Sampled { hits: event.hits, low: end(low), high: end(high) };
+            let sampled = profile::Sampled { hits: event.hits, low: end(low), high: end(high) };
             profile.comm.push(profile::CommRow { sampled: Some(sampled), ..whole });
         }
         profile
