@@ -276,9 +276,8 @@ pub struct Windows {
     /// whose last writer may have been forgotten, scaled as events are; the upper end of the 95 %
     /// interval. None is missing among those that were counted while everything was recorded.
     pub missed: f64,
-    /// How alike the transfers of two pairs of threads vary from window to window, 0 to 1: the
-    /// correlation with which the variance of their sum is that of all transfers. For intervals of
-    /// sums.
+    /// How alike the transfers of two pairs of threads vary from window to window: their
+    /// correlation, 0 to 1, taken to be the same for all pairs. For intervals of sums.
     #[serde(default)]
     pub alike: f64,
 }

@@ -116,8 +116,8 @@ impl Sampled {
     /// How well the sum of estimated counts is known: the interval of a sum of weights, each hit
     /// weighing what its row's interval says that one may. Rows that were counted add no doubt;
     /// where there is more above one of them, that was not observed, and no window saw any of it.
-    /// Pairs of threads vary as `alike` as [`Windows::alike`](crate::Windows::alike) says. `None`
-    /// if a row is exact, or there is none.
+    /// `alike` is [`Windows::alike`](crate::Windows::alike), 0 without windows. `None` if a row is
+    /// exact, or there is none.
     pub fn of_sum<'a>(rows: impl Iterator<Item = &'a CommRow>, alike: f64) -> Option<Self> {
         let (mut below, mut above) = (Weighted::default(), Weighted::default());
         let (mut hits, mut count, mut surely, mut counted) = (0, 0_u64, 0_u64, 0_u64);
@@ -155,7 +155,7 @@ impl Sampled {
     }
 }
 
-/// Rows of windows, as parts of hits: many small ones may be parts of few.
+/// Rows of windows. Many small ones may be parts of a few hits.
 #[derive(Default)]
 struct InWindows {
     sum: f64,
@@ -171,7 +171,7 @@ impl InWindows {
         *self.variances.entry((row.from, row.to)).or_default() += row.count as f64 * hit;
     }
 
-    /// Adds all of it to sums; as how many hits that is.
+    /// Adds the rows to both sums. Returns how many independent hits they tell as much as.
     fn add_to(self, sums: [&mut Weighted; 2], alike: f64) -> u64 {
         if self.sum <= 0.0 {
             return 0;

@@ -22,7 +22,7 @@ impl Weighted {
         self.largest = self.largest.max(weight);
     }
 
-    /// Adds an amount, of hits of this weight; it need not be a whole number of them.
+    /// Adds an amount that comes in hits of this weight, not necessarily a whole number of them.
     pub fn add_part(&mut self, sum: f64, weight: f64) {
         self.sum += sum;
         self.squares += sum * weight;

@@ -104,8 +104,10 @@ static int step(struct thread *t, struct known *k) {
 
 int main(void) {
     static struct thread thread;
-    if (!map_tables())
-        return 0; // no room to try it
+    if (!map_tables()) {
+        puts("not tried: no room for the tables");
+        return 0;
+    }
     tt_session.threads = &threads, tt_session.blocks_unknown = &unknown;
     tt_session.groups = (u64)groups;
     u64 wrong = 0, in_blocks = 0, not_freed = 0;

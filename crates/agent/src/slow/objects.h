@@ -47,7 +47,8 @@ static inline struct place *stretch_of(u64 address) {
 // Names are numbers of records + 1; 0 = none.
 static inline struct block *block_named(u32 name) { return tt_blocks.records + (name - 1); }
 
-// In a page's cell, beside the name of the block that begins there: small ones have, too.
+// A bit of a page's cell, beside the name of the large block that begins there: small blocks have
+// begun there, too.
 #define HAS_SMALL (1u << 31)
 
 static inline u32 name_of_starting(const struct place *p) {
@@ -272,7 +273,7 @@ static void add_large(struct thread *t, const struct known *k, struct place *fir
         if (!name)
             return;
         block_named(name)->version = 1;
-        u32 beside = 0; // a name, or that there are small ones
+        u32 beside = 0; // what the cell holds: nothing, HAS_SMALL, or another thread's block
         while (!__atomic_compare_exchange_n(&first->starting, &beside, name | beside, 0, __ATOMIC_RELEASE,
                                             __ATOMIC_RELAXED))
             if (beside & ~HAS_SMALL)

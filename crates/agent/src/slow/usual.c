@@ -1,6 +1,6 @@
-// The slow path of a check where sharing is told apart by line and all of a run is recorded, as is
-// usual: mode, block and that there are no windows are constants here, which saves a tenth of its
-// time. windowed.c is the same with windows, matrix.c without telling sharing apart.
+// The slow path of a check where sharing is told apart by line and a run is recorded whole. Mode
+// and block are constants here, which saves a tenth of its time, and nothing asks about windows.
+// windowed.c is the same with windows, matrix.c without telling sharing apart.
 //
 // Neighbours: slow.c, which calls this and holds all that is shared.
 #define MODE DETAIL

@@ -1,24 +1,24 @@
-//! Events that come together: how uncertain sums of cells are.
+//! How many events come together, which says how uncertain sums of cells are.
 //!
 //! Kinds of events between two threads come and go together, so the variance of their sum is larger
-//! than the sum of their variances. So may the events of different pairs of threads, where a
-//! program's phases differ. Profiles keep a cluster for each row, and one number for how alike
-//! pairs are; `profile::Sampled::of_sum` makes intervals of both.
+//! than the sum of their variances. The same holds for different pairs of threads if a program's
+//! phases differ. A profile keeps a cluster for each row and one number for how alike pairs are;
+//! `profile::Sampled::of_sum` computes intervals from both.
 
 use super::Cell;
 use std::collections::BTreeMap;
 use types::{CommKind, ThreadId};
 use windows::{Counted, Scale};
 
-/// Two threads, and whether it is about transfers.
+/// Two threads, the writer first, and whether this is about transfers or about other events.
 type Pair = (ThreadId, ThreadId, bool);
 
 /// What is known of the pairs of a process.
 pub(super) struct Clusters {
-    /// Events of a pair that come together, whatever their kind.
+    /// How many events of a pair come together, whatever their kind.
     of_pair: BTreeMap<Pair, f64>,
-    /// Correlation between transfers of two pairs, the same for all, that makes the variance of
-    /// their sum what it is; 0 to 1.
+    /// Correlation between the transfers of any two pairs, 0 to 1. It is taken to be the same for
+    /// all of them, and follows from the variance of all transfers together.
     pub alike: f64,
 }
 
@@ -51,7 +51,7 @@ impl Clusters {
         Self { of_pair, alike }
     }
 
-    /// Events of the cell's pair that come together.
+    /// How many events of the cell's pair come together.
     pub fn of_pair(&self, cell: &Cell) -> f64 {
         self.of_pair.get(&pair_of(cell)).copied().unwrap_or(0.0)
     }

@@ -148,8 +148,8 @@ pub(super) fn bound_unseen(rows: &mut [CommRow], groups: &Groups, unseen: Unseen
     }
 }
 
-/// How well a count is known whose events come in clusters of that size. One that is less than a
-/// cluster is a part of one, which may all be events of another time.
+/// How well a count is known whose events come in clusters of that size. A count of less than a
+/// cluster is known no better than a whole one.
 fn interval(count: u64, cluster: f64) -> Sampled {
     let hits = ((count as f64 / cluster).round() as u64).clamp(1, count.max(1));
     let (low, high) = poisson(hits);
