@@ -172,6 +172,10 @@ fn incomparable(why: Incomparable) -> &'static str {
         Incomparable::LessDone => {
             "Amounts do not compare: B failed, and executed less than a quarter of A's instructions."
         }
+        Incomparable::FewWindows => {
+            "Amounts do not compare: there are not enough windows. Record both for longer, with a larger \
+             --budget, or with --exact."
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! program, blocks of the same size first. Estimates count with their 95 % interval, and what could
 //! be chance is called so. Neighbour: `report` words the result.
 
+use crate::evidence::has_enough_windows;
 use profile::{Counted, EventRow, Mode, ObjectRow, OwnTime, Profile};
 use serde::Serialize;
 use statistics::poisson;
@@ -49,6 +50,8 @@ pub enum Incomparable {
     Blocks,
     /// The second run executed far less than the first.
     LessDone,
+    /// One was recorded in too few windows to tell amounts.
+    FewWindows,
 }
 
 /// One object in both runs.
@@ -153,6 +156,8 @@ fn incomparable(a: &Profile, b: &Profile) -> Option<Incomparable> {
         Some(Incomparable::Blocks)
     } else if done(b) > 0.0 && done(b) < MIN_DONE * done(a) && b.meta.exit_code != Some(0) {
         Some(Incomparable::LessDone)
+    } else if ![a, b].into_iter().all(has_enough_windows) {
+        Some(Incomparable::FewWindows)
     } else {
         None
     }
@@ -372,7 +377,7 @@ fn apart(a: EventCount, b: EventCount) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use profile::sample;
+    use profile::{Windows, sample};
     use types::{Evidence, ThreadId};
 
     fn heap(name: &str, blocks: u64, bytes: u64) -> ObjectRow {
@@ -506,6 +511,32 @@ mod tests {
         assert_eq!(found.list[0].change, Change::NotEnough);
         let matrix = sample::profile(sample::threads(2), vec![]);
         assert_eq!(object_changes(&matrix, &profile(&rows)), None);
+    }
+
+    #[test]
+    fn too_few_windows_do_not_compare() {
+        let of = |events, too_short, whole| {
+            let mut profile = sampled(&[(variable("a (app)"), 0, events)]);
+            profile.meta.mode = Mode::Windows;
+            profile.meta.windows = Some(Windows {
+                asked: "2x".into(),
+                windows: 9,
+                too_short,
+                observed: 0.6,
+                whole,
+                warm_up_ns: 1_000_000,
+                missed: 0.0,
+                alike: 0.0,
+            });
+            profile
+        };
+        let of_both = |a: &Profile, b: &Profile| object_changes(a, b).unwrap();
+        let few = of_both(&of(1000, false, 0.0), &of(100, true, 0.1));
+        assert_eq!(few.incomparable, Some(Incomparable::FewWindows));
+        assert_eq!(few.list[0].change, Change::NotEnough);
+        let mostly_whole = of_both(&of(1000, false, 0.0), &of(100, true, 0.55));
+        assert_eq!(mostly_whole.incomparable, None);
+        assert_eq!(mostly_whole.list[0].change, Change::Less);
     }
 
     #[test]
