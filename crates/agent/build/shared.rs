@@ -121,6 +121,7 @@ fn counting(h: &mut Header) {
         INVALIDATION = kind::INVALIDATION,
         UNDIRECTED_PAIR = kind::UNDIRECTED,
         LATE = kind::LATE,
+        PARTLY = kind::PARTLY,
         KINDS = kind::COUNT,
         OTHER_PROCESS = kind::OTHER_PROCESS,
         GAP_UNKNOWN = gap::UNKNOWN,

@@ -33,7 +33,7 @@ const NATIVE_STACK_BYTES: u64 = 32 << 10;
 /// All that a thread needs on its own.
 const STACKS_BYTES: u64 = XSAVE_BYTES + SIGNAL_STACK_BYTES + STACK_BYTES + NATIVE_STACK_BYTES;
 /// Index of cells: a place for each other thread, of this process and of others, and kind of event.
-const CELLS_BYTES: u64 = (3 * IDS * kind::COUNT * size_of::<CellPlace>()) as u64;
+const CELLS_BYTES: u64 = (5 * IDS * kind::COUNT * size_of::<CellPlace>()) as u64;
 
 /// The page as the engine addresses it is the one that the recorder reads.
 const _: () = {

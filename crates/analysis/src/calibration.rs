@@ -9,7 +9,7 @@ use crate::difference::matched;
 use crate::mse::{self, MseError};
 use profile::{CommRow, Mode, Profile};
 use serde::Serialize;
-use types::{CommKind, CommMatrix, Sharing, ThreadId};
+use types::{CommKind, CommMatrix, ThreadId};
 
 /// Hits from which the shape says something, and from which the share of false sharing does.
 const SOME_HITS: u64 = 100;
@@ -124,7 +124,7 @@ pub fn calibration(exact: &Profile, sampled: &Profile) -> Result<Calibration, Ms
     let in_windows = sampled.meta.mode == Mode::Windows;
     let amounts = [(exact, &a), (sampled, &b)].map(|(profile, matrix)| Amount {
         events: matrix.total(),
-        false_share: false_share(profile),
+        false_share: profile.false_share(),
     });
     let (mse, mse_most) = (mse::mse(&a, &b)?, mse::most(a.threads()));
     let (first, second) = (a.to_symmetric_dense(), b.to_symmetric_dense());
@@ -187,16 +187,6 @@ fn matrix(
         }
     }
     matrix
-}
-
-fn false_share(profile: &Profile) -> Option<f64> {
-    let sum = |sharing: Sharing| -> f64 {
-        let of = profile.comm.iter().filter(|row| row.sharing == sharing);
-        of.filter(|row| matches!(row.kind, CommKind::Raw | CommKind::Waw))
-            .fold(0.0, |sum, row| sum + row.count as f64)
-    };
-    let (yes, no) = (sum(Sharing::False), sum(Sharing::True));
-    (yes + no > 0.0).then(|| yes / (yes + no))
 }
 
 /// Pairs with events on the first side only.

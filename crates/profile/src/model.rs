@@ -1,6 +1,6 @@
 //! What a profile holds in memory: the meta data of `meta.rs`, and the tables of `tables.rs`.
 
-use crate::meta::Meta;
+use crate::meta::{Meta, Totals};
 use crate::tables::footprints::FootprintRow;
 use crate::tables::pages::PageTables;
 use crate::tables::returns::ReturnRow;
@@ -54,6 +54,20 @@ impl Profile {
     pub fn how_well<'a>(&self, rows: impl Iterator<Item = &'a CommRow>) -> Option<Sampled> {
         let alike = self.meta.windows.as_ref().map_or(0.0, |windows| windows.alike);
         Sampled::of_sum(rows, alike)
+    }
+
+    /// The part of false sharing in RAW and WAW events, 0 to 1: of those whose sharing is known, or
+    /// [what windows make likely](crate::Windows::false_share). `None` where that is not known.
+    pub fn false_share(&self) -> Option<f64> {
+        let Totals { raw, waw, raw_true, waw_true, raw_false, waw_false, .. } = self.meta.totals;
+        let falsely = raw_false as f64 + waw_false as f64;
+        let known = falsely + raw_true as f64 + waw_true as f64;
+        match &self.meta.windows {
+            _ if known == 0.0 => None,
+            // Of those that windows do not know, more are false sharing.
+            Some(windows) if known < raw as f64 + waw as f64 => windows.false_share,
+            _ => Some(falsely / known),
+        }
     }
 
     /// A profile of matrices only, the run being one slice.

@@ -148,6 +148,9 @@ pub struct Talk {
     pub waw_true: u64,
     /// WAW events with false sharing.
     pub waw_false: u64,
+    /// The part of false sharing in RAW and WAW events, 0 to 1; in windows likely, with those whose
+    /// sharing is not known. `None` where that cannot be said.
+    pub false_share: Option<f64>,
     /// How well `events` is known; `None`: they were counted.
     pub estimate: Option<Estimate>,
     /// What shows them.
@@ -393,6 +396,7 @@ fn talk(profile: &Profile) -> Talk {
         raw_false: totals.raw_false,
         waw_true: totals.waw_true,
         waw_false: totals.waw_false,
+        false_share: profile.false_share(),
         estimate: Estimate::of(profile, profile.comm.iter().filter(|row| kind.counts(row))),
         evidence: evidence::of_cells(profile.comm.iter().filter(|row| kind.counts(row))),
     }

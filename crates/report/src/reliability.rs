@@ -275,6 +275,7 @@ mod tests {
             warm_up_ns: 2_000_000,
             missed: 0.0,
             alike: 0.0,
+            false_share: None,
         };
         let (threads, needed) = (4, 80);
         let evidence = |windows: &Windows, hits| {

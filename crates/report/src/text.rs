@@ -307,7 +307,9 @@ fn write_measured(out: &mut String, style: TextStyle, findings: &Findings) -> fm
         }
         None => line(exactly(measured))?,
     }
-    line(events(talk, measured.observed < 1.0))?;
+    let in_windows = measured.observed > 0.0 && measured.observed < 1.0;
+    let in_all = likely_false(talk).filter(|_| in_windows).unwrap_or_default();
+    line(events(talk, measured.observed < 1.0) + &in_all)?;
     let (took, cpu) = (duration(measured.wall_seconds), duration(measured.cpu_seconds));
     line(match &measured.sampled {
         None => {
@@ -414,6 +416,13 @@ fn events(talk: &Talk, estimated: bool) -> String {
     }
 }
 
+/// How much is likely false sharing, where that is not known of all events.
+fn likely_false(talk: &Talk) -> Option<String> {
+    let known = talk.raw_true + talk.raw_false + talk.waw_true + talk.waw_false;
+    let share = talk.false_share.filter(|_| known < talk.raw + talk.waw)?;
+    Some(format!(" In all, {} are likely false sharing.", percent(share)))
+}
+
 /// How often something happened.
 fn times(count: u64) -> String {
     match count {
@@ -463,10 +472,16 @@ mod tests {
             warm_up_ns: 2_000_000,
             missed: 0.0,
             alike: 0.0,
+            false_share: None,
         });
         let text = said(&profile);
         assert!(text.contains("Exact in windows: of about "), "{text}");
         assert!(text.contains("Events, estimated: "), "{text}");
+        assert!(!text.contains("likely"), "{text}");
+        profile.meta.totals.raw_false = 900;
+        profile.meta.windows.as_mut().unwrap().false_share = Some(0.75);
+        let text = said(&profile).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("In all, 75 % are likely false sharing."), "{text}");
         profile.meta.windows.as_mut().unwrap().observed = 1.0;
         assert!(said(&profile).contains("Exact: every one of "), "{}", said(&profile));
     }

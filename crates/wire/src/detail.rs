@@ -62,6 +62,10 @@ pub mod kind {
     /// Added to the kind of an event of a [tracked](crate::windows::TRACKED_OF) block whose last
     /// write came before the window.
     pub const LATE: u8 = 16;
+    /// Added to the kind of a [`Cell`](super::Cell) of true sharing, unless it is late: the writer
+    /// may have begun to write the block before the window. Without a common byte, it would not be
+    /// known whether that is false sharing.
+    pub const PARTLY: u8 = 32;
 }
 
 /// Class of an event's gap, in [`Event::gap`]: the time from the last write that was seen to the

@@ -680,6 +680,7 @@ export type Talk = {
   raw_false: number;
   waw_true: number;
   waw_false: number;
+  false_share: number | null;
   estimate: Estimate | null;
   evidence: Array<EvidenceShare>;
 };

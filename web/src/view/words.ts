@@ -60,9 +60,11 @@ function figures(findings: Findings): HTMLElement {
     const what = talk.kind === 'undirected' ? `pairs of accesses to ${unit(measured.block_bytes)}` : talk.what
     list.push([`${short(rate)}/s`, `${what}, ${how}`])
   }
-  const falsely = talk.raw_false + talk.waw_false
-  const known = falsely + talk.raw_true + talk.waw_true
-  if (enough && known > 0) list.push([percent(falsely / known), 'of reads and overwrites are false sharing'])
+  if (enough && talk.false_share !== null) {
+    const known = talk.raw_true + talk.raw_false + talk.waw_true + talk.waw_false
+    const likely = known < talk.raw + talk.waw && !measured.sampled ? 'likely ' : ''
+    list.push([percent(talk.false_share), `of reads and overwrites are ${likely}false sharing`])
+  }
   list.push([`${threads.length}`, threads.length === 1 ? 'thread' : 'threads'])
   const top = pairs[0]
   if (enough && top && top.share >= NOTABLE_PAIR) {

@@ -5,7 +5,7 @@ use benches::statistics::{correlation, spread, variation};
 use profile::{CommRow, LineRow, Profile, Sampled, Windows};
 use std::collections::BTreeMap;
 use std::path::Path;
-use types::{CommKind, CommMatrix, Sharing, ThreadId};
+use types::{CommKind, CommMatrix, ThreadId};
 
 /// Pairs with a coefficient of variation below this are alike: nothing can correlate.
 const DIFFERENT: f64 = 0.3;
@@ -48,12 +48,9 @@ impl Recorded {
         let transfers = |row: &&CommRow| matches!(row.kind, CommKind::Raw | CommKind::Waw);
         let mut of_cell: BTreeMap<_, Vec<CommRow>> = BTreeMap::new();
         let mut matrix = CommMatrix::new(profile.threads.len());
-        let (mut all, mut wrong) = (0, 0);
         for row in profile.comm.iter().filter(transfers) {
             of_cell.entry((row.from, row.to)).or_default().push(*row);
             matrix.add(row.from, row.to, row.count);
-            all += row.count;
-            wrong += if row.sharing == Sharing::False { row.count } else { 0 };
         }
         let cell = |rows: Vec<CommRow>| Cell {
             count: rows.iter().map(|row| row.count).sum(),
@@ -62,7 +59,7 @@ impl Recorded {
         Ok(Self {
             cells: of_cell.into_iter().map(|(key, rows)| (key, cell(rows))).collect(),
             matrix,
-            false_share: 100.0 * wrong as f64 / all.max(1) as f64,
+            false_share: 100.0 * profile.false_share().unwrap_or_default(),
             lines: profile.lines.iter().map(|line| (line.line, transfers_of(line))).collect(),
             windows: profile.meta.windows,
         })
@@ -237,6 +234,7 @@ mod tests {
             warm_up_ns: 1,
             missed: 0.0,
             alike: 0.0,
+            false_share: None,
         };
         Recorded { cells, matrix, false_share: 0.0, lines, windows: Some(windows) }
     }

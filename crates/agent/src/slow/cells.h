@@ -67,11 +67,11 @@ static inline void count_unknown(struct thread *t, u64 blocks) {
         *(u64 *)(t->page + PAGE_UNKNOWN) += blocks;
 }
 
-// Where the name of a cell is kept: those with threads of other processes behind the others, and
-// those of late events at the end.
+// Where the name of a cell is kept: those with threads of other processes behind the others, then
+// those of late events, which are within a process, and at the end those of partly known bytes.
 static inline struct slot *slot_of(const struct thread *t, unsigned kind, u64 other) {
-    u64 group = other + (kind & OTHER_PROCESS ? IDS : 0) + (kind & LATE ? 2 * IDS : 0);
-    return &t->cells[group * KINDS + (kind & (KINDS - 1))];
+    u64 group = (kind & OTHER_PROCESS ? 1 : 0) + (kind & LATE ? 2 : 0) + (kind & PARTLY ? 3 : 0);
+    return &t->cells[(group * IDS + other) * KINDS + (kind & (KINDS - 1))];
 }
 
 // Whether an event counts now: in windows all do, and between them late ones.

@@ -34,7 +34,7 @@ static inline void count_with_writer(struct thread *t, unsigned kind, u64 writer
     }
     if (m->overlap || !m->unseen)
         kind += m->overlap ? 1 : 2;
-    count_cell(t, kind, writer);
+    count_cell(t, kind + (m->overlap && m->unseen && !late ? PARTLY : 0), writer);
     count_for_path(t, site);
     struct key key = {start & ~(LINE - 1), (u64)m->site << OTHER_SITE_SHIFT | site,
                       (u64)group_at(start) << OBJECT_SHIFT | (u64)gap << GAP_SHIFT | (u64)kind << KIND_SHIFT |

@@ -3,7 +3,7 @@
 use super::*;
 use crate::golden::near;
 use profile::{CommRow, Sampled, sample};
-use types::Evidence;
+use types::{Evidence, Sharing};
 
 /// (from, to, count, hits, sharing).
 type Row = (u32, u32, u64, u64, Sharing);

@@ -527,6 +527,7 @@ mod tests {
                 warm_up_ns: 1_000_000,
                 missed: 0.0,
                 alike: 0.0,
+                false_share: None,
             });
             profile
         };

@@ -327,9 +327,18 @@ fn what_was_counted(profile: &Profile) -> String {
             let known = totals.raw_true.saturating_add(totals.waw_true).saturating_add(falsely);
             let percent = |part: u64| 100.0 * part as f64 / transfers as f64;
             let unknown = transfers.saturating_sub(known);
-            match (known, unknown) {
-                (0, _) => format!("{}, of unknown sharing", talk()),
-                (_, 0) => format!("{}, {:.0} % of them false sharing", talk(), percent(falsely)),
+            match (known, unknown, profile.false_share().filter(|_| estimated)) {
+                (0, ..) => format!("{}, of unknown sharing", talk()),
+                (_, 0, _) => {
+                    format!("{}, {:.0} % of them false sharing", talk(), percent(falsely))
+                }
+                (.., Some(likely)) => format!(
+                    "{}, likely {:.0} % of them false sharing ({:.0} % surely, {:.0} % unknown)",
+                    talk(),
+                    100.0 * likely,
+                    percent(falsely),
+                    percent(unknown)
+                ),
                 _ => format!(
                     "{}, {:.0} % of them false sharing, {:.0} % unknown",
                     talk(),
@@ -431,6 +440,7 @@ mod tests {
             warm_up_ns: 0,
             missed,
             alike: 0.0,
+            false_share: None,
         };
         let estimated = ", estimated from 20 windows and 25 % of the instructions";
         assert_eq!(in_windows(&windows(0.05)), estimated);

@@ -154,14 +154,24 @@ fn exit_of(ending: Ending) -> (Option<i32>, Option<i32>) {
 fn windows(tables: &Tables, run: &Circumstances<'_>) -> Option<Windows> {
     let switched = run.found.monitored.switched.as_ref()?;
     let windowed = tables.windowed.clone()?;
-    let Windowed { windows, too_short, observed, whole, missed, alike } = windowed;
+    let Windowed { windows, too_short, observed, whole, missed, alike, false_share } = windowed;
     let asked = match run.options.windows? {
         Dial::Budget(times) => format!("{times}x"),
         Dial::Usual => "usual".into(),
         Dial::Duty(share) => format!("{}%", share * 100.0),
     };
     let warm_up_ns = switched.warm_up_ns;
-    Some(Windows { asked, windows, too_short, observed, whole, warm_up_ns, missed, alike })
+    Some(Windows {
+        asked,
+        windows,
+        too_short,
+        observed,
+        whole,
+        warm_up_ns,
+        missed,
+        alike,
+        false_share,
+    })
 }
 
 /// That the recording, of all processes, took more than its budget; told with the first one.

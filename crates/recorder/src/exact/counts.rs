@@ -33,6 +33,9 @@ pub struct Counts {
     pub late: Vec<CommRow>,
     /// And by code, in any order.
     pub late_events: Vec<EventRow>,
+    /// The part of `comm` that is true sharing of writers who may have begun to write before the
+    /// window; in any order.
+    pub partly: Vec<CommRow>,
     /// Entries that make no sense: the program has written over them.
     pub damaged: u64,
     /// Events with threads of other processes, in any order.
@@ -46,6 +49,8 @@ pub struct Counts {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Between {
     pub comm: Vec<(CommRow, Side)>,
+    /// See [`Counts::partly`].
+    pub partly: Vec<(CommRow, Side)>,
     pub events: Vec<(EventRow, Side)>,
 }
 
@@ -215,6 +220,11 @@ impl Reading {
         let Pair { from, to, kind, sharing, .. } = pair;
         let (sampled, evidence) = (None, Evidence::Exact);
         let row = CommRow { slice, from, to, kind, sharing, count, sampled, evidence };
+        match (pair.is_between, pair.partly) {
+            (true, true) => self.counts.between.partly.push((row, pair.side())),
+            (false, true) => self.counts.partly.push(row),
+            _ => {}
+        }
         match pair.is_between {
             true => self.counts.between.comm.push((row, pair.side())),
             false if pair.late => self.counts.late.push(row),
@@ -323,6 +333,8 @@ struct Pair {
     to: ThreadId,
     owner_is_from: bool,
     late: bool,
+    /// Whether some bytes that the writer has written may be unknown, of true sharing.
+    partly: bool,
     /// Whether the other thread is one of another process.
     is_between: bool,
 }
@@ -331,7 +343,8 @@ impl Pair {
     /// See [`wire::detail::kind`] for who is who; `None` for an unknown kind.
     fn of(owner: u32, other: u32, kind: u8) -> Option<Self> {
         let late = kind & code::LATE != 0;
-        let (kind, sharing) = match kind & !code::LATE {
+        let partly = kind & code::PARTLY != 0;
+        let (kind, sharing) = match kind & !(code::LATE | code::PARTLY) {
             code::RAW => (CommKind::Raw, Sharing::Any),
             code::RAW_TRUE => (CommKind::Raw, Sharing::True),
             code::RAW_FALSE => (CommKind::Raw, Sharing::False),
@@ -342,6 +355,9 @@ impl Pair {
             code::UNDIRECTED => (CommKind::Undirected, Sharing::Any),
             _ => return None,
         };
+        if partly && (late || sharing != Sharing::True) {
+            return None;
+        }
         let owner_is_from = match kind {
             CommKind::Raw | CommKind::Waw => false,
             CommKind::Invalidation => true,
@@ -349,7 +365,7 @@ impl Pair {
         };
         let (from, to) = if owner_is_from { (owner, other) } else { (other, owner) };
         let (from, to) = (ThreadId(from), ThreadId(to));
-        Some(Self { kind, sharing, from, to, owner_is_from, late, is_between: false })
+        Some(Self { kind, sharing, from, to, owner_is_from, late, partly, is_between: false })
     }
 
     fn side(&self) -> Side {

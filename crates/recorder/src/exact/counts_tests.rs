@@ -110,6 +110,25 @@ fn cells_are_summed_and_have_their_direction() {
 }
 
 #[test]
+fn true_sharing_of_partly_known_bytes_is_told_apart() {
+    let session = session();
+    Filled::new(1, holds::CELLS)
+        .cell(3, 2, code::RAW_TRUE, 5)
+        .cell(3, 2, code::RAW_TRUE + code::PARTLY, 6)
+        .cell(3, 7, code::WAW_TRUE + code::PARTLY + code::OTHER_PROCESS, 7)
+        .cell(3, 2, code::RAW_FALSE + code::PARTLY, 8)
+        .cell(3, 2, code::RAW_TRUE + code::PARTLY + code::LATE, 9)
+        .store(&session, 0);
+    let counts = Counts::read_windows(&session, 3).unwrap();
+    assert_eq!(counts.comm, [comm(3, 2, 1, CommKind::Raw, Sharing::True, 11)]);
+    assert_eq!(counts.partly, [comm(3, 2, 1, CommKind::Raw, Sharing::True, 6)]);
+    let between = (comm(3, 7, 1, CommKind::Waw, Sharing::True, 7), Side::To);
+    assert_eq!(counts.between.comm, [between]);
+    assert_eq!(counts.between.partly, [between]);
+    assert_eq!(counts.damaged, 2);
+}
+
+#[test]
 fn events_are_summed_and_their_bytes_united() {
     let session = session();
     Filled::new(1, holds::EVENTS)

@@ -17,8 +17,8 @@ use crate::tables;
 use crate::timeline::{Sample, Timeline, activity_rows, join_samples};
 use crate::windowed::{self, Windowed};
 use profile::{
-    EventRow, FootprintRow, LineRow, Note, ProcessRow, Profile, ReturnRow, RunningRow, SiteRow,
-    ThreadRow, Totals,
+    CommRow, EventRow, FootprintRow, LineRow, Note, ProcessRow, Profile, ReturnRow, RunningRow,
+    SiteRow, ThreadRow, Totals, Windows,
 };
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -93,10 +93,7 @@ pub fn profile(
     meta.warnings.retain(|note| !matches!(note, Note::OneThread | Note::NoCommunication));
     meta.warnings.extend(session.shared_notes()?);
     if let (Some(windows), Some(windowed)) = (&mut meta.windows, windowed) {
-        let Windowed { windows: used, too_short, observed, whole, missed, alike } = windowed;
-        (windows.windows, windows.too_short) = (used, too_short);
-        (windows.observed, windows.whole) = (observed, whole);
-        (windows.missed, windows.alike) = (missed, alike);
+        tell_windows(windows, windowed);
     }
     counts.keep_named_returns();
     let Counts { comm, events, returns, .. } = counts;
@@ -115,6 +112,16 @@ pub fn profile(
         footprints: all.footprints(options.block_bytes),
         ..Profile::new(meta, threads, comm)
     }))
+}
+
+/// What the windows were good for, of all processes.
+fn tell_windows(windows: &mut Windows, windowed: Windowed) {
+    let Windowed { windows: used, too_short, observed, whole, missed, alike, false_share } =
+        windowed;
+    (windows.windows, windows.too_short) = (used, too_short);
+    (windows.observed, windows.whole) = (observed, whole);
+    (windows.missed, windows.alike) = (missed, alike);
+    windows.false_share = false_share;
 }
 
 impl Between {
@@ -280,12 +287,12 @@ impl All {
                 (row.from, row.to, row.slice) = (own(row.from), own(row.to), row.slice >> coarser);
                 all.comm.push(row);
             }
-            for (mut row, side) in counts.between.comm {
-                let Some(ends) = self.ends(place, (row.from, row.to, side)) else { continue };
-                (row.from, row.to) = in_order(row.kind, ends);
-                row.slice >>= coarser;
-                all.comm.push(row);
-            }
+            self.comm(place, coarser, counts.between.comm, &mut all.comm);
+            self.comm(place, coarser, counts.between.partly, &mut all.partly);
+            all.partly.extend(counts.partly.into_iter().map(|mut row| {
+                (row.from, row.to, row.slice) = (own(row.from), own(row.to), row.slice >> coarser);
+                row
+            }));
             all.returns.extend(
                 counts.returns.into_iter().map(|row| ReturnRow { thread: own(row.thread), ..row }),
             );
@@ -305,6 +312,22 @@ impl All {
         all.returns.sort_unstable_by_key(ReturnRow::key);
         samples.sort_by_key(|sample| (sample.slice, sample.thread));
         (all, samples)
+    }
+
+    /// Adds the events of a process with others.
+    fn comm(
+        &self,
+        place: usize,
+        coarser: u32,
+        between: Vec<(CommRow, Side)>,
+        all: &mut Vec<CommRow>,
+    ) {
+        for (mut row, side) in between {
+            let Some(ends) = self.ends(place, (row.from, row.to, side)) else { continue };
+            (row.from, row.to) = in_order(row.kind, ends);
+            row.slice >>= coarser;
+            all.push(row);
+        }
     }
 
     /// Tracked blocks of all processes in which there were late events.

@@ -8,10 +8,12 @@
 mod clusters;
 mod late;
 mod scaling;
+mod sharing;
 
 use self::clusters::Clusters;
 use self::late::{Late, Periods, together};
 use self::scaling::Scaling;
+use self::sharing::Told;
 use crate::counts::{self, Counts};
 use crate::switching::{Part, Switched};
 use crate::timeline::{Sample, Timeline};
@@ -40,6 +42,9 @@ pub struct Windowed {
     pub missed: f64,
     /// How alike the transfers of two pairs of threads vary from window to window, 0 to 1.
     pub alike: f64,
+    /// The likely part of false sharing in all transfers, undecided ones included; `None` where
+    /// that is not known.
+    pub false_share: Option<f64>,
 }
 
 /// Events of one kind between two threads.
@@ -117,7 +122,7 @@ pub fn estimate(
     let factors = Factors::new(&groups, &windows, &work, scale.as_ref().ok());
     let periods = Periods { groups: &groups, parts, samples, windows: &windows, work: &work };
     let late = Late::of(&periods);
-    for row in counts.comm.iter_mut().chain(&mut counts.late) {
+    for row in counts.comm.iter_mut().chain(&mut counts.late).chain(&mut counts.partly) {
         (row.slice, row.evidence) = (groups.of(row.slice), Evidence::Window);
     }
     counts.events.iter_mut().for_each(|row| row.evidence = Evidence::Window);
@@ -128,6 +133,7 @@ pub fn estimate(
         estimates(counts, (late_blocks, &late), (&groups, &factors), scale.as_ref().ok());
     let scaling = Scaling::new(counts, &factors, &late, known);
     let unseen = factors.unseen(scale.as_ref().ok(), &scaling);
+    let told = Told::of(counts, (&groups, &factors, &late), &scaling);
     scaling.scale(counts);
     scaling::bound_unseen(&mut counts.comm, &groups, unseen);
     let missed = missed(switched, &groups, scale.as_ref().ok());
@@ -146,6 +152,7 @@ pub fn estimate(
         observed: factors.observed,
         whole: factors.whole,
         alike,
+        false_share: told.false_share(),
         missed: if is_single { 0.0 } else { missed_in_all(counts, (switched, missed), &groups) },
     }
 }

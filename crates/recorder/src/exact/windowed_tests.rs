@@ -108,6 +108,36 @@ fn what_may_be_missing_is_told_for_what_windows_stand_for() {
     assert_eq!(missed(&nothing, &Groups::new(&run.parts), None), 0.0);
 }
 
+/// What is likely false sharing, if each window saw so many events that are surely true sharing,
+/// true sharing of partly known bytes, false sharing, and undecided. While everything was recorded,
+/// one in four of 40,000 was.
+fn false_share([truly, partly, falsely, undecided]: [u64; 4]) -> Option<f64> {
+    let of = |sharing| move |row: CommRow| CommRow { sharing, ..row };
+    let (mut comm, mut unsure) = (Vec::new(), Vec::new());
+    for slice in (0..40).map(|period| counting(1, period)[0]) {
+        comm.push(of(Sharing::True)(row(slice, 1, truly + partly)));
+        comm.push(of(Sharing::False)(row(slice, 1, falsely)));
+        comm.push(row(slice, 1, undecided));
+        unsure.push(of(Sharing::True)(row(slice, 1, partly)));
+    }
+    comm.push(of(Sharing::True)(row(0, 1, 30_000)));
+    comm.push(of(Sharing::False)(row(0, 1, 10_000)));
+    comm.retain(|row| row.count > 0);
+    let mut counts = Counts { comm, partly: unsure, ..Counts::default() };
+    estimate_counts(&mut run(1, 40), &mut counts, 0).false_share
+}
+
+#[test]
+fn undecided_events_are_false_sharing_as_often_as_others() {
+    // Windows saw 4,000 events, which stand for ten times as many.
+    assert!((false_share([25, 0, 75, 0]).unwrap() - 0.5).abs() < 0.01);
+    // Of those whose writer took the block inside, three in four are; of 40 others, all could be.
+    assert!((false_share([15, 10, 45, 30]).unwrap() - 0.5).abs() < 0.01);
+    // Nothing of the kind was seen in windows, or too little to speak for the others.
+    assert!((false_share([0, 0, 0, 0]).unwrap() - 0.25).abs() < 0.01);
+    assert_eq!(false_share([1, 80, 1, 18]), None);
+}
+
 /// Twenty late events in each stretch, and ten in each window, which counts half as long.
 fn late_rows() -> Vec<CommRow> {
     let of = |period: u32| {

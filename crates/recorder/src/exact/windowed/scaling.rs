@@ -47,7 +47,7 @@ impl<'a> Scaling<'a> {
     }
 
     /// What the paces of its threads make of a cell's events.
-    fn pace(&self, cell: &Cell) -> f64 {
+    pub(super) fn pace(&self, cell: &Cell) -> f64 {
         match (self.known.get(cell), self.rough.get(cell)) {
             (Some(estimate), Some(&rough)) if rough > 0.0 => {
                 let exact = self.exact.get(cell).copied().unwrap_or(0);
