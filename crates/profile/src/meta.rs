@@ -288,6 +288,11 @@ pub struct Windows {
 }
 
 impl Windows {
+    /// Whether what was not seen hardly happened: all was observed, or windows were enough.
+    pub fn would_show(&self) -> bool {
+        self.observed >= 1.0 || !self.too_short
+    }
+
     /// The part of all events that may be missing, if that is worth telling.
     pub fn most_missing(&self) -> Option<f64> {
         (self.missed >= WORTH_TELLING).then(|| self.missed / (1.0 + self.missed))

@@ -392,15 +392,15 @@ fn in_windows(windows: &Windows) -> String {
 }
 
 fn of_windows(windows: &Windows) -> String {
+    let few = if windows.too_short { ", which is too little to rely on" } else { "" };
     match windows.windows {
         0 if windows.observed >= 1.0 => ", all observed".into(),
-        0 => format!(", {} of it observed", percent(windows.observed)),
+        0 => format!(", {} of the instructions observed{few}", percent(windows.observed)),
         count => {
             let whole = match windows.whole {
                 whole if whole >= 0.1 => format!(" ({} recorded whole)", percent(whole)),
                 _ => String::new(),
             };
-            let few = if windows.too_short { ", which is too little to rely on" } else { "" };
             let (count, observed) = (several(count as usize, "window"), percent(windows.observed));
             format!(", estimated from {count} and {observed} of the instructions{whole}{few}")
         }
@@ -450,6 +450,11 @@ mod tests {
         );
         let few = Windows { too_short: true, ..windows(0.0) };
         assert_eq!(in_windows(&few), format!("{estimated}, which is too little to rely on"));
+        let none = Windows { windows: 0, observed: 0.14, whole: 0.14, ..few };
+        let little = ", 14 % of the instructions observed, which is too little to rely on";
+        assert_eq!(in_windows(&none), little);
+        let all = Windows { observed: 1.0, whole: 1.0, too_short: false, ..none };
+        assert_eq!(in_windows(&all), ", all observed");
     }
 
     #[test]

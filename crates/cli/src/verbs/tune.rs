@@ -84,6 +84,20 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
+/// Why nothing is compared. Another process may be `elsewhere`, the one to tune.
+fn say_why_not(
+    summary: &mut Summary,
+    (profile, machine): (&Profile, &Topology),
+    elsewhere: Option<&str>,
+    reason: &str,
+) {
+    match elsewhere {
+        Some(who) => summary.elsewhere(who),
+        None if plans::saw_too_little(profile, machine) => summary.not_enough(),
+        None => summary.does_not_matter(reason),
+    }
+}
+
 /// Runs the verb; returns the process's exit code.
 pub fn run(args: Args) -> anyhow::Result<i32> {
     check(&args)?;
@@ -130,18 +144,17 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         return finish(&args, runner(), &joint, &plan_path, summary);
     }
     if let Some(reason) = plans::why_not(profile, &machine) {
-        match elsewhere.filter(|_| machine.allowed_pus() > 1) {
-            Some(who) => summary.elsewhere(&who),
-            None => summary.does_not_matter(&reason),
-        }
+        let elsewhere = elsewhere.filter(|_| machine.allowed_pus() > 1);
+        say_why_not(&mut summary, (profile, &machine), elsewhere.as_deref(), &reason);
         return summary.print(args.json);
     }
     if let Some(who) = elsewhere {
         say(&format!("note: {who}"));
     }
     let candidates = plans::candidates(profile, &machine, &costs, policy)?;
-    // A policy that the user names is compared in any case.
-    let promised = policy.is_none().then_some(&candidates[0]);
+    // A policy that the user names is compared in any case, and so is what few windows suggest.
+    let tells = profile.meta.windows.as_ref().is_none_or(analysis::windows_suffice);
+    let promised = (policy.is_none() && tells).then_some(&candidates[0]);
     let not_worth = |plan| worth::not_worth(profile, plan, &machine, &costs);
     if let Some(not_worth) = promised.and_then(not_worth) {
         summary.not_worth(&not_worth);

@@ -15,8 +15,8 @@ use crate::timeline::Timeline;
 use crate::windowed::Windowed;
 use crate::{places, unnamed};
 use profile::{
-    CommRow, Counted, EventRow, Meta, Mode, Note, OwnTime, Profile, SCHEMA_VERSION, Slowed,
-    ThreadRow, Totals, Windows,
+    Counted, EventRow, Meta, Mode, Note, OwnTime, Profile, SCHEMA_VERSION, Slowed, ThreadRow,
+    Totals, Windows,
 };
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -101,12 +101,12 @@ pub fn profile(
         (&raw, &modules),
     )?;
     header.events_without_line.store(without_line(&tables.events), Relaxed);
-    let mut warnings = warnings(header, &threads, &tables.comm, &run);
+    let (windows, own_time, slowed) = (windows(&tables, &run), own_time(&run), slowed(&run));
+    let mut warnings = warnings(header, &threads, is_silent(&tables, windows.as_ref()), &run);
     warnings.extend(left_out(session.segment(), &tables, &run));
     warnings.extend(unnamed::without_names(&modules, &tables.sites, false));
     let (exit_code, exit_signal) = exit_of(run.ended.ending);
     let lost = header.page_accesses_lost.load(Relaxed);
-    let (windows, own_time, slowed) = (windows(&tables, &run), own_time(&run), slowed(&run));
     let meta = Meta {
         schema_version: SCHEMA_VERSION,
         tool: concat!("threadtalk ", env!("CARGO_PKG_VERSION")).into(),
@@ -273,11 +273,16 @@ pub fn thread_rows(
         .collect()
 }
 
-/// What the profile does not hold.
+/// Whether no thread communicated with another, and that would have been seen.
+fn is_silent(tables: &Tables, windows: Option<&Windows>) -> bool {
+    tables.comm.is_empty() && windows.is_none_or(Windows::would_show)
+}
+
+/// What the profile does not hold. In a silent one, no thread communicated with another.
 fn warnings(
     header: &Header,
     threads: &[ThreadRow],
-    comm: &[CommRow],
+    is_silent: bool,
     run: &Circumstances<'_>,
 ) -> Vec<Note> {
     let mut list = limits(header);
@@ -290,7 +295,7 @@ fn warnings(
         list.push(Note::NothingCounted);
     } else if threads.len() <= 1 {
         list.push(Note::OneThread);
-    } else if comm.is_empty() {
+    } else if is_silent {
         list.push(Note::NoCommunication);
     }
     list

@@ -3,7 +3,6 @@
 use super::*;
 use crate::session::ModuleFile;
 use std::time::Duration;
-use types::CommKind;
 
 fn module(start: u64, end: u64, file_offset: u64, path: &str) -> RawModule {
     RawModule { start, end, file_offset, path: path.into(), file: ModuleFile::AtPath }
@@ -84,8 +83,6 @@ fn all_warnings(header: &Header, threads: usize, talk: bool, ended: Ended) -> Ve
     let target = target();
     let raw: Vec<_> = (0..threads).map(|_| thread(None, 0)).collect();
     let rows = thread_rows(&raw, &[], |ns| ns as u64, 0, &mut Resolver::new());
-    let (from, to) = (ThreadId(0), ThreadId(1));
-    let comm = [CommRow::whole(from, to, CommKind::Raw, 1)];
     let found = Found::default();
     let run = Circumstances {
         target: &target,
@@ -95,7 +92,7 @@ fn all_warnings(header: &Header, threads: usize, talk: bool, ended: Ended) -> Ve
         started: SystemTime::UNIX_EPOCH,
         ended,
     };
-    warnings(header, &rows, &comm[..usize::from(talk)], &run)
+    warnings(header, &rows, !talk, &run)
 }
 
 fn ended(ending: Ending) -> Ended {

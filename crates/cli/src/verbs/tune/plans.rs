@@ -33,6 +33,17 @@ pub fn why_not(profile: &Profile, machine: &Topology) -> Option<String> {
     None
 }
 
+/// Whether too little was observed to say that placement cannot matter: no thread was seen to
+/// communicate with another.
+pub fn saw_too_little(profile: &Profile, machine: &Topology) -> bool {
+    let windows = profile.meta.windows.as_ref();
+    machine.allowed_pus() > 1
+        && profile.threads.len() > 1
+        && windows.is_some_and(|windows| !windows.would_show())
+        && profile.meta.totals.raw == 0
+        && profile.meta.totals.waw == 0
+}
+
 /// One plan per policy, without repeating the same placement; at least one. Where a placement for
 /// each phase is predicted to be cheaper than one for all, that comes first.
 pub fn candidates(

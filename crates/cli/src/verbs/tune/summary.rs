@@ -59,6 +59,17 @@ impl Summary {
         self.json["reason"] = json!(reason);
     }
 
+    /// The recording does not show who communicates with whom.
+    pub fn not_enough(&mut self) {
+        let reason = "too little of the run was observed to see any communication";
+        let _ = writeln!(
+            self.text,
+            "  No plan was made: {reason}. Let the program run longer. Nothing was timed."
+        );
+        self.json["verdict"] = json!("not enough");
+        self.json["reason"] = json!(reason);
+    }
+
     /// Another process is the one to tune, and which.
     pub fn elsewhere(&mut self, who: &str) {
         let _ = writeln!(self.text, "  No plan was made: {who}. Nothing was timed.");
