@@ -101,7 +101,11 @@ impl Reading {
         *(if which == 0 { reads } else { writes }) += count;
     }
 
+    /// Between windows, accesses are counted and their lines mostly not noted.
     fn lines(&mut self, number: u64, thread: ThreadId, which: usize, lines: u64) {
+        if lines == 0 {
+            return;
+        }
         let touched = self.accesses.touched.entry((self.page(number), thread));
         let TouchedLines { lines: all, written } = touched.or_default();
         *(if which == 0 { all } else { written }) |= lines;
@@ -149,5 +153,32 @@ impl Reading {
                 self.accesses(page, thread, k % PAIR, count);
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::SessionOptions;
+    use std::sync::atomic::Ordering::Release;
+
+    #[test]
+    fn who_was_seen_on_no_line_of_a_page_that_is_gone_touched_none() {
+        let session = Session::create(SessionOptions::default()).unwrap();
+        // Page and thread, plus one each; reads, writes, lines, those written; nothing.
+        let records: [[u64; PAST]; 2] = [[6, 1, 6, 0, 0, 0, 0], [6, 2, 6, 1, 0b11, 0b01, 0]];
+        let bytes: Vec<u8> = records.iter().flatten().flat_map(|word| word.to_le_bytes()).collect();
+        session.write_at(&bytes, PAGES_OFFSET + PAST_OFFSET);
+        let header = session.header().unwrap();
+        let header = &header.records()[0];
+        header.past.store(records.len() as u64, Release);
+        let accesses = read(&session, header).unwrap().accesses;
+        let page = Page { number: 5, life: 0 };
+        let counts = |thread| accesses.counts[&(page, 0, ThreadId(thread))];
+        assert_eq!(counts(0), PageCounts { reads: 6, writes: 0 });
+        assert_eq!(counts(1), PageCounts { reads: 6, writes: 1 });
+        let touched: Vec<_> = accesses.touched.iter().collect();
+        let lines = TouchedLines { lines: 0b11, written: 0b01 };
+        assert_eq!(touched, [(&(page, ThreadId(1)), &lines)]);
     }
 }
