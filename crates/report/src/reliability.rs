@@ -93,11 +93,7 @@ impl Reliability {
         let enough = told && (surely || counted || evidence.enough());
         let mut text = vec![observed(windows)];
         if let Some(missing) = windows.most_missing() {
-            text.push(format!(
-                "The last writers of some lines were forgotten between windows: at most {} of all transfers are \
-                 missing. A larger --budget sees more.",
-                percent(missing)
-            ));
+            text.push(forgotten(missing));
         }
         Self {
             rest_on: RestOn::Windows,
@@ -109,6 +105,22 @@ impl Reliability {
             text,
         }
     }
+}
+
+/// Where more may be missing, how much tells nothing.
+const MOST: f64 = 0.9;
+
+/// That transfers may be missing: at most such a part of all.
+fn forgotten(missing: f64) -> String {
+    let (lines, how_many) = match missing >= MOST {
+        true => ("many lines", "more transfers may be missing than were seen".to_owned()),
+        false => {
+            ("some lines", format!("at most {} of all transfers are missing", percent(missing)))
+        }
+    };
+    format!(
+        "The last writers of {lines} were forgotten between windows: {how_many}. A larger --budget sees more."
+    )
 }
 
 /// What of the run was observed, and how.

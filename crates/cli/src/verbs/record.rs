@@ -382,9 +382,13 @@ pub fn tell(profile: &Profile, path: &Path) {
     }
 }
 
+/// Where more may be missing, how much tells nothing.
+const MOST: f64 = 0.9;
+
 /// What the counts of windows are, and how much may be missing.
 fn in_windows(windows: &Windows) -> String {
     let missing = match windows.most_missing() {
+        Some(part) if part >= MOST => "; more may be missing than were seen".into(),
         Some(part) => format!("; at most {} of all are missing", percent(part)),
         None => String::new(),
     };
@@ -444,10 +448,10 @@ mod tests {
         };
         let estimated = ", estimated from 20 windows and 25 % of the instructions";
         assert_eq!(in_windows(&windows(0.05)), estimated);
-        assert_eq!(
-            in_windows(&windows(13.85)),
-            format!("{estimated}; at most 93 % of all are missing")
-        );
+        let more = format!("{estimated}; more may be missing than were seen");
+        assert_eq!(in_windows(&windows(13.85)), more);
+        let half = format!("{estimated}; at most 50 % of all are missing");
+        assert_eq!(in_windows(&windows(1.0)), half);
         let few = Windows { too_short: true, ..windows(0.0) };
         assert_eq!(in_windows(&few), format!("{estimated}, which is too little to rely on"));
         let none = Windows { windows: 0, observed: 0.14, whole: 0.14, ..few };
