@@ -34,6 +34,8 @@ pub(super) struct Memory<'a> {
     profile: &'a Profile,
     /// By start.
     pieces: Vec<Piece>,
+    /// For each piece, the highest end of it and those before.
+    reach: Vec<u64>,
     /// Offset, bytes and name of the fields of an object's elements.
     fields: Fields<'a>,
 }
@@ -41,7 +43,12 @@ pub(super) struct Memory<'a> {
 impl<'a> Memory<'a> {
     pub(super) fn of(profile: &'a Profile) -> Self {
         let (pieces, fields) = tables(profile);
-        Self { profile, pieces, fields }
+        let farthest = |end: &mut u64, piece: &Piece| {
+            *end = (*end).max(piece.start + piece.bytes);
+            Some(*end)
+        };
+        let reach = pieces.iter().scan(0, farthest).collect();
+        Self { profile, pieces, reach, fields }
     }
 
     /// Bytes from one element of an object to the next, where that is known.
@@ -60,7 +67,8 @@ impl<'a> Memory<'a> {
             }
         };
         let end = self.pieces.partition_point(|piece| piece.start < line + LINE);
-        self.pieces[..end].iter().filter(overlaps).copied().collect()
+        let first = self.reach.partition_point(|reach| *reach <= line).min(end);
+        self.pieces[first..end].iter().filter(overlaps).copied().collect()
     }
 
     /// The pieces of an object.
@@ -279,6 +287,31 @@ fn without_module(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_has_the_pieces_that_its_bytes_lie_in() {
+        let mut profile = profile::sample::profile(profile::sample::threads(2), vec![]);
+        // A large one, in which others were allocated after it was freed.
+        let blocks = [(0x1000, 0x1000), (0x1008, 8), (0x1010, 16), (0x10c0, 8), (0x3000, 8)];
+        let block = |(ordinal, (start, bytes))| profile::BlockRow {
+            object: 1,
+            start,
+            ordinal,
+            bytes,
+            thread: None,
+        };
+        profile.blocks = (0..).zip(blocks).map(block).collect();
+        let memory = Memory::of(&profile);
+        let of = |line, mask| -> Vec<u64> {
+            memory.pieces(line, mask).iter().map(|piece| piece.ordinal).collect()
+        };
+        assert_eq!(of(0x1000, u64::MAX), [0, 1, 2]);
+        assert_eq!(of(0x1000, 0x0001_0000), [0, 2]);
+        assert_eq!(of(0x10c0, u64::MAX), [0, 3]);
+        assert_eq!(of(0x1fc0, u64::MAX), [0]);
+        assert_eq!(of(0x2000, u64::MAX), [0; 0]);
+        assert_eq!(of(0x3000, 0xff), [4]);
+    }
 
     #[test]
     fn runs_that_touch_are_one() {
