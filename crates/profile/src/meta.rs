@@ -280,9 +280,10 @@ pub struct Windows {
     /// correlation, 0 to 1, taken to be the same for all pairs. For intervals of sums.
     #[serde(default)]
     pub alike: f64,
-    /// The likely part of false sharing in all transfers, 0 to 1. Of those whose writer may have
-    /// begun before the window it is only known that they are true sharing, or it is not known; it
-    /// is taken to be as common among them as among the others. Null where too few tell.
+    /// The likely part of false sharing in the transfers told, 0 to 1. Of those whose writer may
+    /// have begun before the window it is only known that they are true sharing, or it is not
+    /// known; it is taken to be as common among them as among the others. Null where too few tell,
+    /// or there are too few windows.
     #[serde(default)]
     pub false_share: Option<f64>,
 }

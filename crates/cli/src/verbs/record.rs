@@ -396,7 +396,10 @@ fn in_windows(windows: &Windows) -> String {
 }
 
 fn of_windows(windows: &Windows) -> String {
-    let few = if windows.too_short { ", which is too little to rely on" } else { "" };
+    let few = match analysis::windows_suffice(windows) {
+        true => "",
+        false => ", which is too little to rely on",
+    };
     match windows.windows {
         0 if windows.observed >= 1.0 => ", all observed".into(),
         0 => format!(", {} of the instructions observed{few}", percent(windows.observed)),
@@ -457,6 +460,8 @@ mod tests {
         let none = Windows { windows: 0, observed: 0.14, whole: 0.14, ..few };
         let little = ", 14 % of the instructions observed, which is too little to rely on";
         assert_eq!(in_windows(&none), little);
+        let most = Windows { observed: 0.94, whole: 0.94, ..none.clone() };
+        assert_eq!(in_windows(&most), ", 94 % of the instructions observed");
         let all = Windows { observed: 1.0, whole: 1.0, too_short: false, ..none };
         assert_eq!(in_windows(&all), ", all observed");
     }

@@ -42,8 +42,8 @@ pub struct Windowed {
     pub missed: f64,
     /// How alike the transfers of two pairs of threads vary from window to window, 0 to 1.
     pub alike: f64,
-    /// The likely part of false sharing in all transfers, undecided ones included; `None` where
-    /// that is not known.
+    /// The likely part of false sharing in the transfers told, undecided ones included; `None`
+    /// where that is not known.
     pub false_share: Option<f64>,
 }
 
@@ -141,6 +141,7 @@ pub fn estimate(
     timeline.group(&groups.firsts);
     samples.iter_mut().for_each(|sample| sample.slice = groups.of(sample.slice));
     crate::timeline::join_equal(samples);
+    let too_short = scale.is_err() && groups.whole.iter().any(|whole| !whole);
     Windowed {
         windows: factors
             .of_group
@@ -148,11 +149,11 @@ pub fn estimate(
             .zip(&groups.whole)
             .filter(|(f, w)| !**w && **f > 0.0)
             .count() as u64,
-        too_short: scale.is_err() && groups.whole.iter().any(|whole| !whole),
+        too_short,
         observed: factors.observed,
         whole: factors.whole,
         alike,
-        false_share: told.false_share(),
+        false_share: told.false_share().filter(|_| !too_short),
         missed: if is_single { 0.0 } else { missed_in_all(counts, (switched, missed), &groups) },
     }
 }

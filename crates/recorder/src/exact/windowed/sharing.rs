@@ -65,7 +65,7 @@ impl Told {
         }
     }
 
-    /// The likely part of false sharing in all transfers; `None` where too few events tell.
+    /// The likely part of false sharing in all transfers told; `None` where too few events tell.
     pub(super) fn false_share(&self) -> Option<f64> {
         let tell = self.counted.true_inside + self.counted.false_inside;
         if tell < MIN_TOLD && self.counted.false_share().is_some() {
