@@ -15,7 +15,7 @@ use serde::Serialize;
 use statistics::Weighted;
 use std::collections::BTreeSet;
 use ts_rs::TS;
-use types::{CommMatrix, ThreadId};
+use types::{CommKind, CommMatrix, ThreadId};
 
 /// The least number of hits for each thread that takes part. With it, the right pattern is found in
 /// 95 of 100 draws of every known pattern but all-to-all, and uniform draws show no other pattern.
@@ -63,6 +63,18 @@ pub fn windows_suffice(windows: &Windows) -> bool {
 /// The same of the profile's windows, if there are any.
 pub(crate) fn has_enough_windows(profile: &Profile) -> bool {
     profile.meta.windows.as_ref().is_none_or(windows_suffice)
+}
+
+/// What one hit of an event on a line tells, in hits that are independent of all others: 0 to 1.
+/// Windows see events in clusters; samples do not, as far as is known.
+pub fn told_by_hit(profile: &Profile) -> f64 {
+    let moves = |kind: CommKind| matches!(kind, CommKind::Raw | CommKind::Waw);
+    let events = profile.events.iter().filter(|event| moves(event.kind));
+    let hits: u64 = events.map(|event| event.hits).sum();
+    match profile.how_well(profile.comm.iter().filter(|row| moves(row.kind))) {
+        Some(sum) if hits > 0 => (sum.hits.max(1) as f64 / hits as f64).min(1.0),
+        _ => 1.0,
+    }
 }
 
 impl Evidence {
@@ -142,7 +154,6 @@ pub(crate) fn recognise_by(
 mod tests {
     use super::*;
     use profile::Sampled;
-    use types::CommKind;
 
     fn row(from: u32, to: u32, hits: u64, count: u64) -> CommRow {
         let sampled = Some(Sampled { hits, low: 0, high: 10 * count });
@@ -152,6 +163,34 @@ mod tests {
 
     fn of(rows: &[CommRow]) -> Evidence {
         Evidence::of_rows(rows.iter(), true)
+    }
+
+    #[test]
+    fn a_hit_among_many_of_a_few_windows_tells_little() {
+        let mut profile = profile::sample::profile(profile::sample::threads(2), vec![]);
+        profile.comm = vec![row(0, 1, 12, 3600)];
+        let event = |hits| profile::EventRow {
+            line: 0x40,
+            from: ThreadId(0),
+            to: ThreadId(1),
+            kind: CommKind::Raw,
+            sharing: types::Sharing::True,
+            from_site: 0,
+            to_site: 0,
+            count: 3600,
+            from_bytes: 1,
+            to_bytes: 1,
+            hits,
+            evidence: types::Evidence::Window,
+            object: 0,
+            gap: None,
+        };
+        profile.events = vec![event(1200)];
+        assert_eq!(told_by_hit(&profile), 0.01);
+        profile.events = vec![event(12)];
+        assert_eq!(told_by_hit(&profile), 1.0);
+        profile.events = vec![event(0)];
+        assert_eq!(told_by_hit(&profile), 1.0);
     }
 
     #[test]

@@ -18,8 +18,8 @@ mod side;
 mod synchronization;
 mod words;
 
-pub(crate) use cost::share_words;
 pub use cost::{AtMost, Cost};
+pub(crate) use cost::{MUCH, share_words};
 pub use latent::{Elsewhere, LatentSharing};
 pub use synchronization::Sync;
 
@@ -32,6 +32,7 @@ use crate::causes::price::{Costs, Visited};
 use crate::layouts::Placement;
 use crate::lines::{AccessKind, Place};
 use crate::residence::{Holding, Served};
+use analysis::told_by_hit;
 use profile::{Mode, Profile};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -209,6 +210,7 @@ pub(crate) fn causes(profile: &Profile, placement: Option<&Placement>) -> Causes
         costs: Costs::of(profile, placement, all),
         holding: Holding::of(profile, placement),
         all,
+        per_hit: told_by_hit(profile),
     };
     let leads: Vec<bool> = telling
         .causes(&groups)
@@ -238,6 +240,8 @@ struct Telling<'a> {
     holding: Option<Holding>,
     /// Events of the run.
     all: u64,
+    /// What a hit tells, see [`told_by_hit`].
+    per_hit: f64,
 }
 
 impl Telling<'_> {
@@ -258,6 +262,11 @@ impl Telling<'_> {
 
     fn is_sampled(&self) -> bool {
         self.profile.meta.mode != Mode::Exact
+    }
+
+    /// As many hits that are independent of each other tell as much.
+    fn independent(&self, hits: u64) -> u64 {
+        (hits as f64 * self.per_hit).round().max(1.0) as u64
     }
 
     fn share(&self, group: &Group) -> f64 {
@@ -306,6 +315,7 @@ impl Telling<'_> {
     fn finding(&self, group: &Group, at_once: Option<f64>, at_most: Option<AtMost>) -> Cause {
         let seen = Seen {
             hits: self.is_sampled().then_some(group.hits),
+            independent: self.is_sampled().then(|| self.independent(group.hits)),
             share: self.share(group),
             served: self.holding.as_ref().and_then(|holding| holding.served(&group.gaps)),
             at_once,
@@ -337,6 +347,8 @@ fn paths(profile: &Profile) -> HashMap<u32, Vec<&str>> {
 /// How much of a group was seen.
 struct Seen {
     hits: Option<u64>,
+    /// As many hits that are independent of each other tell as much.
+    independent: Option<u64>,
     /// Of all events.
     share: f64,
     served: Option<Served>,
@@ -348,7 +360,7 @@ struct Seen {
 
 fn finding(
     group: &Group,
-    Seen { hits, share, served, at_once, at_most, visited }: Seen,
+    Seen { hits, independent, share, served, at_once, at_most, visited }: Seen,
     origins: &Origins,
     memory: &Memory<'_>,
     costs: &Costs,
@@ -364,8 +376,10 @@ fn finding(
     let of_caches = group.events as f64 * (1.0 - from_memory.unwrap_or(0.0));
     let of_caches = of_caches.round() as u64;
     let cost = match kind {
-        CauseKind::FalseSharing => costs.of_false_sharing(of_caches, hits, share >= least, visited),
-        _ => costs.of_events(of_caches, hits, share >= least),
+        CauseKind::FalseSharing => {
+            costs.of_false_sharing(of_caches, independent, share >= least, visited)
+        }
+        _ => costs.of_events(of_caches, independent, share >= least),
     };
     let cost = cost.leaving_out(left_out(kind, group), at_once, at_most, share >= NOTABLE_FALSE);
     let lines = match group.lines.len() {

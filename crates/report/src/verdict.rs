@@ -5,7 +5,7 @@
 //! shares of events. Neighbour: `findings` supplies the facts.
 
 use crate::at_once::AtOnce;
-use crate::causes::{Cause, CauseKind, Causes};
+use crate::causes::{Cause, CauseKind, Causes, MUCH};
 use crate::evidence;
 use crate::findings::{Pair, Talk, Thread};
 use crate::layouts::Placement;
@@ -72,8 +72,6 @@ const NAMED_PAIRS: usize = 4;
 const CAUSES: usize = 3;
 /// Share of synchronisation from which on it is said.
 const NOTABLE_SYNCHRONIZATION: f64 = 0.05;
-/// Processor time that a data structure must not possibly cost to be called not worth a change.
-const MUCH: f64 = 0.2;
 /// Share of inferred events from which on it is said.
 const NOTABLE_INFERRED: f64 = 0.05;
 /// Differences in cost below this share are none: the costs are not known better.
@@ -122,7 +120,9 @@ fn causes(facts: &Facts<'_>) -> Vec<String> {
     let only_handed = leading().all(|cause| handed(&cause));
     let told = leading().filter(|cause| only_handed || !handed(cause)).take(CAUSES);
     let mut said: Vec<String> = told.map(|cause| cause.text.clone()).collect();
-    if said.is_empty() && !list.is_empty() {
+    // Too few of them say nothing of what was not seen.
+    let enough = facts.reliability.is_none_or(|found| found.too_few.is_none());
+    if said.is_empty() && !list.is_empty() && enough {
         let waiting = facts.reliability.is_some_and(|found| found.rest_on == RestOn::Waiting);
         said.push(nothing_to_change(list, waiting, facts.reliability.is_none()));
     }

@@ -5,7 +5,7 @@
 //! program, blocks of the same size first. Estimates count with their 95 % interval, and what could
 //! be chance is called so. Neighbour: `report` words the result.
 
-use crate::evidence::has_enough_windows;
+use crate::evidence::{has_enough_windows, told_by_hit};
 use profile::{Counted, EventRow, Mode, ObjectRow, OwnTime, Profile};
 use serde::Serialize;
 use statistics::poisson;
@@ -222,14 +222,10 @@ impl Side {
         objects.sort_by_key(|object| Reverse(object.events.0));
         let scale = seconds(profile).filter(|_| per_second).map_or(1.0, |seconds| 1.0 / seconds);
         let estimated = profile.meta.mode != Mode::Exact;
-        let moved =
-            profile.comm.iter().filter(|row| matches!(row.kind, CommKind::Raw | CommKind::Waw));
-        let (per_hit, weight) = match profile.how_well(moved) {
-            Some(sum) if all.1 > 0 => {
-                let hits = sum.hits.max(1) as f64;
-                ((hits / all.1 as f64).min(1.0), all.0 as f64 / hits)
-            }
-            _ => (1.0, profile.meta.sampled.as_ref().map_or(1.0, |sampled| sampled.hit_events)),
+        let per_hit = told_by_hit(profile);
+        let weight = match all.1 {
+            0 => profile.meta.sampled.as_ref().map_or(1.0, |sampled| sampled.hit_events),
+            hits => all.0 as f64 / (hits as f64 * per_hit).max(1.0),
         };
         Self { objects, all, unknown, scale, per_hit, weight, estimated }
     }

@@ -8,6 +8,8 @@ use types::numbers::{duration, percent, short};
 
 /// Share of the processor time below which a finding is hardly worth it.
 pub(super) const WORTH: f64 = 0.02;
+/// Processor time that a data structure must not possibly cost to be called not worth a change.
+pub(crate) const MUCH: f64 = 0.2;
 /// Fewer events than this cost no measurable time (50 µs at 100 ns each).
 pub(super) const MIN_EVENTS: u64 = 500;
 /// Hits below which samples give no finding: of 20 that all are false sharing, at least 83 % are in
@@ -155,8 +157,10 @@ impl Cost {
 
     /// What follows for somebody who looks for something to change; or empty.
     pub(crate) fn advice(&self) -> &'static str {
+        let may_be_much = self.high.is_some_and(|high| high >= MUCH);
         match (self.worth || self.not_known, self.without) {
             (true, _) => "",
+            (false, "") if may_be_much => "Whether it is worth a change is not known.",
             (false, "") => "Hardly worth a change.",
             (false, _) => "Its transfers alone are hardly worth a change.",
         }
@@ -245,6 +249,8 @@ mod tests {
             "costs less than 1 % of the processor time (estimate: at most 4 %)"
         );
         assert_eq!((small.advice(), small.caveat()), ("Hardly worth a change.", String::new()));
+        let unsure = cost(0.005, 0.3);
+        assert_eq!(unsure.advice(), "Whether it is worth a change is not known.");
         let wide = Cost { low: Some(0.0), ..cost(0.25, 0.999) };
         assert!(wide.words().ends_with("(estimate: less than 1 % to more than 99 %)"));
         let apart = small.leaving_out("", Some(0.04), None, true);
