@@ -51,18 +51,9 @@ pub struct Evidence {
     pub windows_suffice: bool,
 }
 
-/// Part of a run recorded whole from which on it says who communicates with whom, however few
-/// windows saw the rest.
-pub const MOSTLY_WHOLE: f64 = 0.5;
-
-/// Whether windows are enough for amounts, or hardly matter.
-pub fn windows_suffice(windows: &Windows) -> bool {
-    !windows.too_short || windows.whole >= MOSTLY_WHOLE
-}
-
-/// The same of the profile's windows, if there are any.
-pub(crate) fn has_enough_windows(profile: &Profile) -> bool {
-    profile.meta.windows.as_ref().is_none_or(windows_suffice)
+/// Whether the profile's windows are enough for amounts, if there are any.
+pub fn has_enough_windows(profile: &Profile) -> bool {
+    profile.meta.windows.as_ref().is_none_or(Windows::are_enough)
 }
 
 /// What one hit of an event on a line tells, in hits that are independent of all others: 0 to 1.

@@ -64,9 +64,7 @@ pub use difference::{
     CellChange, Change, Difference, DifferenceError, DifferenceNote, EventCount, Incomparable,
     LineChange, ObjectChange, ObjectChanges, Run, Side, difference, object_changes,
 };
-pub use evidence::{
-    Evidence, HITS_PER_PAIR, HITS_PER_THREAD, MOSTLY_WHOLE, told_by_hit, windows_suffice,
-};
+pub use evidence::{Evidence, HITS_PER_PAIR, HITS_PER_THREAD, has_enough_windows, told_by_hit};
 pub use expected::{Pace, Visitor, most_transfers};
 pub use heterogeneity::{heterogeneity, unevenness};
 pub use kinds::{Choice, ChoiceError, MatrixKind, both_ways};

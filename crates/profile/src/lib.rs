@@ -21,7 +21,10 @@ mod tables;
 
 pub use error::ProfileError;
 pub use folder::{check_destination, flow_with_nodes};
-pub use meta::{Counted, Meta, Mode, OwnTime, Parameters, ProcessRow, Slowed, Totals, Windows};
+pub use meta::{
+    Counted, MOSTLY_WHOLE, Meta, Missing, Mode, OwnTime, Parameters, ProcessRow, Slowed, Totals,
+    Windows,
+};
 pub use model::Profile;
 pub use note::{Expensive, HeapUnnamed, NotWatched, Note, Unrecorded};
 pub use sampling::{Basis, Detector, Sampling};

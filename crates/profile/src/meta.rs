@@ -288,15 +288,37 @@ pub struct Windows {
     pub false_share: Option<f64>,
 }
 
+/// Part of a run recorded whole from which on amounts are told, however few windows saw the rest.
+pub const MOSTLY_WHOLE: f64 = 0.5;
+/// From this part on, how much may be missing tells nothing.
+const MOST: f64 = 0.9;
+
+/// Transfers that windows may not have seen.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Missing {
+    /// Such a part of all at most.
+    AtMost(f64),
+    /// More than they saw.
+    MoreThanSeen,
+}
+
 impl Windows {
+    /// Whether they are enough for amounts, or hardly matter.
+    pub fn are_enough(&self) -> bool {
+        !self.too_short || self.whole >= MOSTLY_WHOLE
+    }
+
     /// Whether what was not seen hardly happened: all was observed, or windows were enough.
     pub fn would_show(&self) -> bool {
         self.observed >= 1.0 || !self.too_short
     }
 
-    /// The part of all events that may be missing, if that is worth telling.
-    pub fn most_missing(&self) -> Option<f64> {
-        (self.missed >= WORTH_TELLING).then(|| self.missed / (1.0 + self.missed))
+    /// How many of all transfers may be missing, if that is worth telling.
+    pub fn missing(&self) -> Option<Missing> {
+        (self.missed >= WORTH_TELLING).then(|| match self.missed / (1.0 + self.missed) {
+            part if part < MOST => Missing::AtMost(part),
+            _ => Missing::MoreThanSeen,
+        })
     }
 }
 

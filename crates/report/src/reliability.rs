@@ -4,8 +4,8 @@
 //! Neighbours: `analysis::Evidence` says how many hits there are; `findings`, and the verbs place
 //! and diff, say it all first.
 
-use analysis::{Choice, Evidence, MOSTLY_WHOLE};
-use profile::{Basis, Profile, Sampling, Windows};
+use analysis::{Choice, Evidence};
+use profile::{Basis, MOSTLY_WHOLE, Missing, Profile, Sampling, Windows};
 use serde::Serialize;
 use statistics::poisson;
 use ts_rs::TS;
@@ -92,7 +92,7 @@ impl Reliability {
         let counted = windows.whole >= MOSTLY_WHOLE && evidence.hits >= evidence.needed;
         let enough = told && (surely || counted || evidence.enough());
         let mut text = vec![observed(windows)];
-        if let Some(missing) = windows.most_missing() {
+        if let Some(missing) = windows.missing() {
             text.push(forgotten(missing));
         }
         Self {
@@ -107,15 +107,14 @@ impl Reliability {
     }
 }
 
-/// Where more may be missing, how much tells nothing.
-const MOST: f64 = 0.9;
-
-/// That transfers may be missing: at most such a part of all.
-fn forgotten(missing: f64) -> String {
-    let (lines, how_many) = match missing >= MOST {
-        true => ("many lines", "more transfers may be missing than were seen".to_owned()),
-        false => {
-            ("some lines", format!("at most {} of all transfers are missing", percent(missing)))
+/// That transfers may be missing.
+fn forgotten(missing: Missing) -> String {
+    let (lines, how_many) = match missing {
+        Missing::MoreThanSeen => {
+            ("many lines", "more transfers may be missing than were seen".to_owned())
+        }
+        Missing::AtMost(part) => {
+            ("some lines", format!("at most {} of all transfers are missing", percent(part)))
         }
     };
     format!(
@@ -291,7 +290,7 @@ mod tests {
         };
         let (threads, needed) = (4, 80);
         let evidence = |windows: &Windows, hits| {
-            let windows_suffice = analysis::windows_suffice(windows);
+            let windows_suffice = windows.are_enough();
             Evidence { hits, effective: hits, threads, needed, windows_suffice }
         };
         let of =

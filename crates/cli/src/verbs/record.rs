@@ -15,7 +15,7 @@ use crate::traces;
 use anyhow::Context;
 use clap::ArgGroup;
 use profile::schema::{PROCESSES_FOLDER, TOGETHER};
-use profile::{Counted, Meta, ProcessRow, Profile, Windows};
+use profile::{Counted, Meta, Missing, ProcessRow, Profile, Windows};
 use recorder::machine::Machine;
 use recorder::progress::{Look, Progress};
 use recorder::record::{Recording, Wishes, record};
@@ -382,21 +382,18 @@ pub fn tell(profile: &Profile, path: &Path) {
     }
 }
 
-/// Where more may be missing, how much tells nothing.
-const MOST: f64 = 0.9;
-
 /// What the counts of windows are, and how much may be missing.
 fn in_windows(windows: &Windows) -> String {
-    let missing = match windows.most_missing() {
-        Some(part) if part >= MOST => "; more may be missing than were seen".into(),
-        Some(part) => format!("; at most {} of all are missing", percent(part)),
+    let missing = match windows.missing() {
+        Some(Missing::MoreThanSeen) => "; more may be missing than were seen".into(),
+        Some(Missing::AtMost(part)) => format!("; at most {} of all are missing", percent(part)),
         None => String::new(),
     };
     of_windows(windows) + &missing
 }
 
 fn of_windows(windows: &Windows) -> String {
-    let few = match analysis::windows_suffice(windows) {
+    let few = match windows.are_enough() {
         true => "",
         false => ", which is too little to rely on",
     };

@@ -16,7 +16,7 @@ use crate::choice::{CostNames, one_of};
 use crate::output::OUTPUT;
 use crate::progress::Steps;
 use crate::said::{refuse, say};
-use analysis::Choice;
+use analysis::{Choice, has_enough_windows};
 use compare::{Limits, Verdict, compare};
 use measure::{Runner, Stop};
 use placement::{Plan, PolicyKind};
@@ -153,8 +153,8 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     }
     let candidates = plans::candidates(profile, &machine, &costs, policy)?;
     // A policy that the user names is compared in any case, and so is what few windows suggest.
-    let tells = profile.meta.windows.as_ref().is_none_or(analysis::windows_suffice);
-    let promised = (policy.is_none() && tells).then_some(&candidates[0]);
+    let tells = policy.is_none() && has_enough_windows(profile);
+    let promised = tells.then_some(&candidates[0]);
     let not_worth = |plan| worth::not_worth(profile, plan, &machine, &costs);
     if let Some(not_worth) = promised.and_then(not_worth) {
         summary.not_worth(&not_worth);

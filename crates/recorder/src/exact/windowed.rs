@@ -17,7 +17,7 @@ use self::sharing::Told;
 use crate::counts::{self, Counts};
 use crate::switching::{Part, Switched};
 use crate::timeline::{Sample, Timeline};
-use profile::CommRow;
+use profile::{CommRow, MOSTLY_WHOLE};
 use statistics::poisson;
 use std::collections::BTreeMap;
 use types::{CommKind, Evidence, Sharing, ThreadId};
@@ -153,7 +153,7 @@ pub fn estimate(
         observed: factors.observed,
         whole: factors.whole,
         alike,
-        false_share: told.false_share().filter(|_| !too_short),
+        false_share: told.false_share().filter(|_| !too_short || factors.whole >= MOSTLY_WHOLE),
         missed: if is_single { 0.0 } else { missed_in_all(counts, (switched, missed), &groups) },
     }
 }
