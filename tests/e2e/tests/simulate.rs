@@ -166,9 +166,18 @@ fn place_simulates_its_plan_beside_other_policies() {
     let text = place(&profile).expect_code(0).stdout_text();
     let (_, table) = text.split_once("simulated").unwrap();
     let row = |name: &str| table.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
-    let values = |name: &str| row(name).split("first-touch").nth(1).unwrap().to_string();
-    assert_eq!(values("this plan"), values("locality"), "{table}");
-    assert_ne!(values("this plan"), values("distance"), "{table}");
+    // Predicted and simulated time and energy: `21 ms  4 ms  28.32 mJ`.
+    let values = |name: &str| -> Vec<&str> {
+        row(name).split("first-touch").nth(1).unwrap().split_whitespace().take(6).collect()
+    };
+    let energy = |name: &str| values(name)[4].parse::<f64>().unwrap();
+    // The policy places by what the replay of the trace counts: threads that hardly communicate
+    // may come to lie elsewhere.
+    assert_eq!(values("this plan")[..2], values("locality")[..2], "{table}");
+    let apart = (energy("this plan") / energy("locality") - 1.0).abs();
+    assert!(apart < 0.05, "{table}");
+    assert_eq!(values("this plan")[5], values("distance")[5], "{table}");
+    assert!(energy("distance") > 1.3 * energy("this plan"), "{table}");
     assert!(table.contains("predicted"));
     // Without a trace there is nothing to simulate.
     std::fs::remove_file(profile.join("trace")).unwrap();

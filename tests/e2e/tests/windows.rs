@@ -379,13 +379,17 @@ fn a_thread_that_is_alone_has_no_windows() {
     assert_eq!((windows.windows, windows.observed, windows.missed), (0, 1.0, 0.0), "{windows:?}");
     assert!(single.totals.instructions > 1_000_000_000, "{:?}", single.totals);
 
-    // Each addition takes the line from the other thread once at the most.
-    let profile = recorded("600", "20");
-    let windows = profile.meta.windows.as_ref().unwrap();
-    assert!(windows.observed > 0.0 && windows.observed < 1.0, "{windows:?}");
-    let pairs = profile.comm.iter().filter(|row| row.from.0 > 0 && row.to.0 > 0);
-    let transfers: u64 = pairs.map(|row| row.count).sum();
-    assert!((100..=60_000_000).contains(&transfers), "{transfers}");
+    let transfers = || {
+        let profile = recorded("600", "20");
+        let windows = profile.meta.windows.as_ref().unwrap();
+        assert!(windows.observed > 0.0 && windows.observed < 1.0, "{windows:?}");
+        let pairs = profile.comm.iter().filter(|row| row.from.0 > 0 && row.to.0 > 0);
+        pairs.map(|row| row.count).sum::<u64>() as f64
+    };
+    // Each addition takes the line from the other thread once at the most. Beside other tests, the
+    // threads may run one after the other in all windows.
+    let (likely, all) = middle(transfers, 100.0..6e7);
+    assert!((100.0..6e7).contains(&likely), "{all:?}");
 }
 
 /// What threads allocate and free while they run natively has its names, and works as without.
