@@ -386,10 +386,13 @@ fn a_thread_that_is_alone_has_no_windows() {
         let pairs = profile.comm.iter().filter(|row| row.from.0 > 0 && row.to.0 > 0);
         pairs.map(|row| row.count).sum::<u64>() as f64
     };
-    // Each addition takes the line from the other thread once at the most. Beside other tests, the
-    // threads may run one after the other in all windows.
-    let (likely, all) = middle(transfers, 100.0..6e7);
-    assert!((100.0..6e7).contains(&likely), "{all:?}");
+    // Each of 40 million additions takes the line from the other thread once at the most, which is
+    // a read, an overwrite and an invalidation. A few windows may tell three times as much, and far
+    // more if they stood for the time alone. Beside other tests, the threads may run one after the
+    // other in all windows.
+    let near = 100.0..4e8;
+    let (likely, all) = middle(transfers, near.clone());
+    assert!(near.contains(&likely), "{all:?}");
 }
 
 /// What threads allocate and free while they run natively has its names, and works as without.
