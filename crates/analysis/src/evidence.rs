@@ -56,8 +56,9 @@ pub fn has_enough_windows(profile: &Profile) -> bool {
     profile.meta.windows.as_ref().is_none_or(Windows::are_enough)
 }
 
-/// What one hit of an event on a line tells, in hits that are independent of all others: 0 to 1.
-/// Windows see events in clusters; samples do not, as far as is known.
+/// How many independent hits one hit of an event on a line is worth: 0 to 1. Windows see many
+/// events at once, so that a hit there tells less than an independent one. Those of samples count
+/// as independent.
 pub fn told_by_hit(profile: &Profile) -> f64 {
     let moves = |kind: CommKind| matches!(kind, CommKind::Raw | CommKind::Waw);
     let events = profile.events.iter().filter(|event| moves(event.kind));

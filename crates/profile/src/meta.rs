@@ -280,17 +280,16 @@ pub struct Windows {
     /// correlation, 0 to 1, taken to be the same for all pairs. For intervals of sums.
     #[serde(default)]
     pub alike: f64,
-    /// The likely part of false sharing in the transfers told, 0 to 1. Of those whose writer may
-    /// have begun before the window it is only known that they are true sharing, or it is not
-    /// known; it is taken to be as common among them as among the others. Null where too few tell,
-    /// or there are too few windows.
+    /// The likely part of false sharing in the transfers told, 0 to 1. Where the writer may have
+    /// begun before the window, false sharing cannot be proven; it is taken to be as common there
+    /// as elsewhere. Null where there are too few events or windows to tell.
     #[serde(default)]
     pub false_share: Option<f64>,
 }
 
 /// Part of a run recorded whole from which on amounts are told, however few windows saw the rest.
 pub const MOSTLY_WHOLE: f64 = 0.5;
-/// From this part on, how much may be missing tells nothing.
+/// From this part of all on, a bound on what is missing says nothing.
 const MOST: f64 = 0.9;
 
 /// Transfers that windows may not have seen.
@@ -308,7 +307,8 @@ impl Windows {
         !self.too_short || self.whole >= MOSTLY_WHOLE
     }
 
-    /// Whether what was not seen hardly happened: all was observed, or windows were enough.
+    /// Whether communication would have been seen if there had been any: all was observed, or there
+    /// were enough windows.
     pub fn would_show(&self) -> bool {
         self.observed >= 1.0 || !self.too_short
     }
@@ -350,4 +350,35 @@ pub struct ProcessRow {
     /// Why it was not recorded.
     #[serde(default, deserialize_with = "note::unrecorded")]
     pub unrecorded: Option<Unrecorded>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_say_what_they_are_enough_for() {
+        let few = Windows {
+            asked: "5%".into(),
+            windows: 3,
+            too_short: true,
+            observed: 0.3,
+            whole: 0.25,
+            warm_up_ns: 1_000_000,
+            missed: 0.0,
+            alike: 0.0,
+            false_share: None,
+        };
+        assert!(!few.are_enough() && !few.would_show());
+        let mostly_whole = Windows { whole: 0.9, observed: 0.9, ..few.clone() };
+        assert!(mostly_whole.are_enough() && !mostly_whole.would_show());
+        let whole = Windows { whole: 1.0, observed: 1.0, ..few.clone() };
+        assert!(whole.are_enough() && whole.would_show());
+        let many = Windows { windows: 30, too_short: false, ..few.clone() };
+        assert!(many.are_enough() && many.would_show());
+        let missing = |missed| Windows { missed, ..few.clone() }.missing();
+        assert_eq!(missing(0.05), None);
+        assert_eq!(missing(1.0), Some(Missing::AtMost(0.5)));
+        assert_eq!(missing(20.0), Some(Missing::MoreThanSeen));
+    }
 }

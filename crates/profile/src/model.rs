@@ -64,7 +64,7 @@ impl Profile {
         let known = falsely + raw_true as f64 + waw_true as f64;
         match &self.meta.windows {
             _ if known == 0.0 => None,
-            // Of those that windows do not know, more are false sharing.
+            // False sharing is undecided more often than true sharing.
             Some(windows) if known < raw as f64 + waw as f64 => windows.false_share,
             _ => Some(falsely / known),
         }

@@ -240,7 +240,7 @@ struct Telling<'a> {
     holding: Option<Holding>,
     /// Events of the run.
     all: u64,
-    /// What a hit tells, see [`told_by_hit`].
+    /// How many independent hits one hit is worth, see [`told_by_hit`].
     per_hit: f64,
 }
 
@@ -264,7 +264,7 @@ impl Telling<'_> {
         self.profile.meta.mode != Mode::Exact
     }
 
-    /// As many hits that are independent of each other tell as much.
+    /// The number of independent hits that would tell as much.
     fn independent(&self, hits: u64) -> u64 {
         (hits as f64 * self.per_hit).round().max(1.0) as u64
     }
@@ -347,7 +347,7 @@ fn paths(profile: &Profile) -> HashMap<u32, Vec<&str>> {
 /// How much of a group was seen.
 struct Seen {
     hits: Option<u64>,
-    /// As many hits that are independent of each other tell as much.
+    /// The number of independent hits that would tell as much.
     independent: Option<u64>,
     /// Of all events.
     share: f64,

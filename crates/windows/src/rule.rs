@@ -99,8 +99,8 @@ pub struct Judgements {
 /// The part of false sharing in all events.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FalseShare {
-    /// That of the events whose writer took the block inside: both kinds are decided there alike.
-    /// `None`: there are none.
+    /// That of the events whose writer took the block inside, where both kinds are decided alike;
+    /// but not below `least` or above `most`. `None`: there are no such events.
     pub likely: Option<f64>,
     /// If no undecided event were false sharing.
     pub least: f64,
@@ -109,14 +109,24 @@ pub struct FalseShare {
 }
 
 impl Judgements {
+    /// Events whose writer took the block inside.
+    pub fn inside(&self) -> f64 {
+        self.true_inside + self.false_inside
+    }
+
+    /// All events.
+    pub fn all(&self) -> f64 {
+        self.inside() + self.true_unknown + self.undecided
+    }
+
     /// `None` without events.
     pub fn false_share(&self) -> Option<FalseShare> {
-        let inside = self.true_inside + self.false_inside;
-        let all = inside + self.true_unknown + self.undecided;
-        (all > 0.0).then(|| FalseShare {
-            likely: (inside > 0.0).then(|| self.false_inside / inside),
-            least: self.false_inside / all,
-            most: (self.false_inside + self.undecided) / all,
+        let (inside, all) = (self.inside(), self.all());
+        (all > 0.0).then(|| {
+            let (least, most) =
+                (self.false_inside / all, (self.false_inside + self.undecided) / all);
+            let likely = (inside > 0.0).then(|| (self.false_inside / inside).clamp(least, most));
+            FalseShare { likely, least, most }
         })
     }
 }
@@ -153,6 +163,10 @@ mod tests {
         };
         let share = judged.false_share().unwrap();
         assert_eq!((share.likely, share.least, share.most), (Some(0.25), 0.1, 0.5));
+        // Were as many of the others false sharing, more would be undecided.
+        let few = Judgements { undecided: 1.0, true_unknown: 60.0, ..judged };
+        let share = few.false_share().unwrap();
+        assert_eq!(share.likely, Some(share.most));
         assert_eq!(Judgements::default().false_share(), None);
         let unknown = Judgements { undecided: 5.0, ..Judgements::default() }.false_share().unwrap();
         assert_eq!((unknown.likely, unknown.least, unknown.most), (None, 0.0, 1.0));

@@ -108,9 +108,9 @@ fn what_may_be_missing_is_told_for_what_windows_stand_for() {
     assert_eq!(missed(&nothing, &Groups::new(&run.parts), None), 0.0);
 }
 
-/// What is likely false sharing, if each window saw so many events that are surely true sharing,
-/// true sharing of partly known bytes, false sharing, and undecided. While everything was recorded,
-/// one in four of 40,000 was.
+/// The likely false share. Each window sees these numbers of events: true sharing whose writer took
+/// the block inside, other true sharing, false sharing, and undecided ones. Before the windows,
+/// 40,000 events were recorded whole; a quarter of them are false sharing.
 fn false_share([truly, partly, falsely, undecided]: [u64; 4]) -> Option<f64> {
     let of = |sharing| move |row: CommRow| CommRow { sharing, ..row };
     let (mut comm, mut unsure) = (Vec::new(), Vec::new());

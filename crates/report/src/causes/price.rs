@@ -140,8 +140,9 @@ impl Costs {
         }
     }
 
-    /// What `events` cost, which so many independent `hits` showed if they were not counted;
-    /// `share` of all events decides where the time is not known.
+    /// What `events` cost. They are estimated from so many independent `hits`, or were counted
+    /// (`None`). Where the program's own time is not known, `enough_share` says whether they are
+    /// worth a change.
     pub(super) fn of_events(&self, events: u64, hits: Option<u64>, enough_share: bool) -> Cost {
         let factor = hits.map_or((1.0, 1.0), |hits| {
             let (low, high) = poisson(hits);

@@ -1,6 +1,6 @@
 use super::*;
 use crate::samples::shared;
-use profile::{EventRow, LineRow, ObjectRow, ReturnRow, RunningRow, SiteRow};
+use profile::{EventRow, LineRow, Mode, ObjectRow, ReturnRow, RunningRow, Sampled, SiteRow};
 use types::{CommKind, Sharing, ThreadId};
 
 fn found(profile: &Profile) -> Vec<Cause> {
@@ -229,6 +229,22 @@ fn a_file_with_and_without_its_folder_is_one() {
     profile.events.extend(copied);
     assert_eq!(sides(&profile), all);
     assert_eq!(found(&profile)[0].sides[0].file, "/home/user/src/a.c");
+}
+
+#[test]
+fn hits_of_few_windows_leave_costs_uncertain() {
+    let high = |independent: u64| {
+        let mut profile = shared();
+        profile.meta.mode = Mode::Windows;
+        profile.events.iter_mut().for_each(|event| event.hits = event.count);
+        let all = profile.comm.len() as u64;
+        for row in &mut profile.comm {
+            let (low, high) = (0, 2 * row.count);
+            row.sampled = Some(Sampled { hits: independent / all, low, high });
+        }
+        found(&profile)[0].cost.high.unwrap()
+    };
+    assert!(high(30) > 1.05 * high(3000), "{} {}", high(30), high(3000));
 }
 
 #[test]

@@ -67,18 +67,16 @@ impl Told {
 
     /// The likely part of false sharing in all transfers told; `None` where too few events tell.
     pub(super) fn false_share(&self) -> Option<f64> {
-        let tell = self.counted.true_inside + self.counted.false_inside;
-        if tell < MIN_TOLD && self.counted.false_share().is_some() {
+        if self.counted.inside() < MIN_TOLD && self.counted.all() > 0.0 {
             return None;
         }
-        let of = |judged: &Judgements| {
-            let Some(share) = judged.false_share() else { return Some((0.0, 0.0)) };
-            let Judgements { true_inside, true_unknown, false_inside, undecided } = *judged;
-            let all = true_inside + true_unknown + false_inside + undecided;
-            Some((share.likely?.clamp(share.least, share.most) * all, all))
+        let falsely = |judged: &Judgements| match judged.false_share() {
+            Some(share) => share.likely.map(|likely| likely * judged.all()),
+            None => Some(0.0),
         };
-        let ((falsely, all), (of_whole, whole)) = (of(&self.weighed)?, of(&self.whole)?);
-        (all + whole > 0.0).then(|| (falsely + of_whole) / (all + whole))
+        let all = self.weighed.all() + self.whole.all();
+        let falsely = falsely(&self.weighed)? + falsely(&self.whole)?;
+        (all > 0.0).then(|| falsely / all)
     }
 }
 
