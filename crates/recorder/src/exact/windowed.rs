@@ -19,7 +19,7 @@ use crate::switching::{Part, Switched};
 use crate::timeline::{Sample, Timeline};
 use profile::{CommRow, MOSTLY_WHOLE};
 use statistics::poisson;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use types::{CommKind, Evidence, Sharing, ThreadId};
 use windows::{
     Clock, Counted, Estimate, Phase, Scale, ThreadWork, Unwritten, Window, long_enough, unseen,
@@ -206,6 +206,18 @@ fn works(samples: &[Sample], groups: &Groups, parts: &[Part]) -> Vec<BTreeMap<u3
     work
 }
 
+/// Threads that executed something, of some groups; at most two of them.
+fn busy<'a>(work: impl IntoIterator<Item = &'a BTreeMap<u32, (u64, u64)>>) -> BTreeSet<u32> {
+    let executed = work.into_iter().flatten().filter(|(_, (all, _))| *all > 0);
+    let mut threads = BTreeSet::new();
+    for (thread, _) in executed {
+        if threads.insert(*thread) && threads.len() > 1 {
+            break;
+        }
+    }
+    threads
+}
+
 /// A group as the estimator sees it. One without a whole window is set aside, and so is what was
 /// recorded whole.
 fn window(
@@ -299,7 +311,12 @@ impl Factors {
             None => few[group],
         };
         let of_group = (0..all.len()).map(factor).collect();
-        let alone: f64 = (0..all.len()).filter(|g| groups.alone[*g]).map(|g| all[g].1).sum();
+        // That all was seen while one thread of several was alone, like the first one before it
+        // starts others, says nothing about their communication.
+        let several = busy(work).len() > 1;
+        let one = |group: usize| groups.whole[group] && busy([&work[group]]).len() == 1;
+        let alone = (0..all.len()).filter(|g| groups.alone[*g] || several && one(*g));
+        let alone: f64 = alone.map(|group| all[group].1).sum();
         let seen = |part: f64| {
             let could_be = total - alone;
             if could_be > 0.0 { (part - alone) / could_be } else { 1.0 }

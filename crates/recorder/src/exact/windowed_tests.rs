@@ -315,6 +315,24 @@ fn what_one_thread_does_alone_has_no_events_to_stand_for() {
     assert!((windowed.observed - 0.1).abs() < 1e-9 && windowed.whole == 0.0, "{windowed:?}");
 }
 
+/// Twenty slices of the first thread before it starts the second one: they were recorded whole, but
+/// there was nothing to see in them.
+#[test]
+fn what_the_first_thread_does_before_others_start_makes_nothing_mostly_whole() {
+    let (whole, periods) = (20, 3);
+    let mut run = run(whole, periods);
+    run.samples.retain(|sample| sample.slice >= whole || sample.thread == 0);
+    let comm = || vec![row(counting(whole, 0)[0], 1, 6), row(counting(whole, 2)[1], 1, 4)];
+    let (_, windowed) = estimated(&mut run, comm(), Vec::new());
+    assert!(windowed.too_short && windowed.whole == 0.0, "{windowed:?}");
+    assert!((windowed.observed - 0.1).abs() < 1e-9, "{windowed:?}");
+    // A process of one thread communicates with others only.
+    let mut single = self::run(whole, periods);
+    single.samples.retain(|sample| sample.thread == 0);
+    let (_, windowed) = estimated(&mut single, comm(), Vec::new());
+    assert!((windowed.whole - 20.0 / 23.0).abs() < 1e-9, "{windowed:?}");
+}
+
 #[test]
 fn with_too_few_windows_all_that_was_counted_stands_for_the_rest() {
     let (whole, periods) = (1, 3);
