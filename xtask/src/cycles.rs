@@ -18,7 +18,7 @@ const ALLOWED: &[(&str, &[usize])] = &[
     ("crates/data", &[9]),
     ("crates/perf", &[5]),
     ("crates/placement", &[15, 11]),
-    ("crates/report", &[18, 14]),
+    ("crates/report", &[18]),
     ("crates/topology", &[5]),
     ("crates/watch", &[8]),
 ];

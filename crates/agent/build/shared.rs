@@ -390,29 +390,36 @@ fn blocks(h: &mut Header) {
         MAX_GROUPS = objects::MAX_GROUPS as u32,
         OTHERS = objects::OTHERS,
         BY_MAPPED = objects::by::MAPPED,
+        LIFE_SHIFT = objects::LIFE_SHIFT,
+        UNTIMED = objects::UNTIMED,
+        NO_NUMBER = layouts::NO_NUMBER,
         MAX_ZONES = objects::MAX_ZONES as u32,
         FIRST_ZONE = objects::FIRST_ZONE,
         ZONE_SIZES = layouts::ZONE_SIZES,
         VARIOUS = layouts::VARIOUS,
         STRETCH_SHIFT = layouts::STRETCH_SHIFT,
-        TAKES_BYTES = how::BYTES_FIRST,
-        TAKES_PRODUCT = how::PRODUCT,
-        TAKES_BYTES_SECOND = how::BYTES_SECOND,
-        TAKES_BYTES_THIRD = how::BYTES_THIRD,
-        REALLOCATES = how::MOVES,
-        REALLOCATES_PRODUCT = how::MOVES_PRODUCT,
-        FREES = how::FREES,
-        RETURNED = how::RETURNED,
-        RBP_SHIFT = rule::RBP_SHIFT,
-        BY_RBP = rule::BY_RBP,
-        LEADS_ON = rule::LEADS_ON,
     );
     structure!(h, "zone" = objects::Zone { start, bytes });
-    structure!(h, "group" = objects::Group { frames, blocks, bytes, by, digits, files, modules });
-    structure!(h, "described" = objects::Block { start, bytes, ordinal, group, thread });
     structure!(
         h,
-        "block" = AllocatedBlock { start, bytes, ordinal, group, next, version, thread, described }
+        "group" =
+            objects::Group { frames, blocks, bytes, by, digits, files, modules, freed, lived }
+    );
+    structure!(h, "described" = objects::Block { start, bytes, ordinal, group, thread, lived });
+    structure!(
+        h,
+        "block" = AllocatedBlock {
+            start,
+            bytes,
+            ordinal,
+            group,
+            next,
+            version,
+            thread,
+            described,
+            born,
+            number
+        }
     );
     structure!(h, "rule" = Rule { address, word });
     structure!(h, "place" = Cover { covering, starting });
@@ -440,6 +447,20 @@ fn blocks(h: &mut Header) {
 }
 
 fn allocations(h: &mut Header) {
+    constants!(
+        h,
+        TAKES_BYTES = how::BYTES_FIRST,
+        TAKES_PRODUCT = how::PRODUCT,
+        TAKES_BYTES_SECOND = how::BYTES_SECOND,
+        TAKES_BYTES_THIRD = how::BYTES_THIRD,
+        REALLOCATES = how::MOVES,
+        REALLOCATES_PRODUCT = how::MOVES_PRODUCT,
+        FREES = how::FREES,
+        RETURNED = how::RETURNED,
+        RBP_SHIFT = rule::RBP_SHIFT,
+        BY_RBP = rule::BY_RBP,
+        LEADS_ON = rule::LEADS_ON,
+    );
     constants!(h, CHAIN_BITS = layouts::CHAIN_BITS, MAX_TOLD = layouts::MAX_TOLD);
     structure!(h, "told" = Told { above, value, is_stack });
     structure!(
@@ -467,6 +488,7 @@ fn allocations(h: &mut Header) {
             old,
             record,
             ordinal,
+            born,
             version,
             group,
             how,

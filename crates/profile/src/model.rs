@@ -193,6 +193,8 @@ pub(crate) mod tests {
             bytes: u64::MAX - 5,
             element: "struct counter".into(),
             stride: 24,
+            freed: Some(2),
+            lifetime_ns: Some(5_000),
         }
     }
 
@@ -203,6 +205,7 @@ pub(crate) mod tests {
             ordinal,
             bytes: 48,
             thread: thread.map(ThreadId),
+            lifetime_ns: (ordinal == 2).then_some(7_000),
         };
         vec![block(0x40a0, 2, Some(1)), block(0x40f0, 0, None), block(0x40f0, 1, Some(2))]
     }

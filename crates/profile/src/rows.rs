@@ -284,6 +284,14 @@ impl Columns {
         }
     }
 
+    /// The next column, or nothing in each row when there is none.
+    fn optional_longs_if_any(&mut self) -> Result<Vec<Option<u64>>, String> {
+        if self.left.as_slice().is_empty() {
+            return Ok(vec![None; self.rows]);
+        }
+        self.optional_longs()
+    }
+
     take!(ints, U32, u32);
     take!(optional_ints, OptionalU32, Option<u32>);
     take!(longs, U64, u64);

@@ -16,6 +16,7 @@
 //! | 8 | `node`, `local` and `remote` in `accesses` |
 //! | 9 | the table `returns` |
 //! | 10 | `gap` in `events`, and the table `footprints` |
+//! | 11 | `freed` and `lifetime_ns` in `objects`, and `lifetime_ns` in `blocks` |
 //!
 //! # What readers may rely on within a version
 //! - Tables and columns are only added, never removed or given another meaning; unknown ones can be
@@ -38,7 +39,7 @@ mod pages;
 pub use pages::{ACCESSES, ACCESSES_V7, PAGES, TOUCHED};
 
 /// The version this build writes, and the newest it reads.
-pub const SCHEMA_VERSION: u32 = 10;
+pub const SCHEMA_VERSION: u32 = 11;
 
 /// The file that makes a folder a profile.
 pub const META_FILE: &str = "profile.json";
@@ -253,11 +254,24 @@ pub const OBJECTS: Table = Table {
         column("bytes", ColumnType::U64, "Their bytes together."),
         column("type", ColumnType::Text, "Type of one element: 'struct counter'; or empty."),
         column("stride", ColumnType::U64, "Bytes from one element to the next; 0 = not known."),
+        column(
+            "freed",
+            ColumnType::OptionalU64,
+            "Blocks of these that were freed; null where that is not known.",
+        ),
+        column(
+            "lifetime_ns",
+            ColumnType::OptionalU64,
+            "How long those had been there on average, ns of the recorded run.",
+        ),
     ],
 };
 
 /// [`OBJECTS`] as version 5 had it.
 pub const OBJECTS_V5: Table = Table { columns: OBJECTS.columns.split_at(7).0, ..OBJECTS };
+
+/// [`OBJECTS`] as versions 6 to 10 had it.
+pub const OBJECTS_V6: Table = Table { columns: OBJECTS.columns.split_at(9).0, ..OBJECTS };
 
 /// One row per block or variable on kept lines.
 pub const BLOCKS: Table = Table {
@@ -278,8 +292,17 @@ pub const BLOCKS: Table = Table {
             ColumnType::OptionalU32,
             "Thread that allocated it; null for variables, and where it is not known.",
         ),
+        column(
+            "lifetime_ns",
+            ColumnType::OptionalU64,
+            "How long it was there until it was freed, ns of the recorded run; null where it was \
+             not freed, or that is not known.",
+        ),
     ],
 };
+
+/// [`BLOCKS`] as versions 6 to 10 had it.
+pub const BLOCKS_V6: Table = Table { columns: BLOCKS.columns.split_at(5).0, ..BLOCKS };
 
 /// One row per field of an object's elements.
 pub const FIELDS: Table = Table {
@@ -518,7 +541,9 @@ mod tests {
         assert_eq!(missing(EVENTS_V2, EVENTS), ["hits", "evidence", "object", "gap"]);
         assert_eq!(missing(EVENTS_V4, EVENTS), ["object", "gap"]);
         assert_eq!(missing(EVENTS_V9, EVENTS), ["gap"]);
-        assert_eq!(missing(OBJECTS_V5, OBJECTS), ["type", "stride"]);
+        assert_eq!(missing(OBJECTS_V5, OBJECTS_V6), ["type", "stride"]);
+        assert_eq!(missing(OBJECTS_V6, OBJECTS), ["freed", "lifetime_ns"]);
+        assert_eq!(missing(BLOCKS_V6, BLOCKS), ["lifetime_ns"]);
         assert_eq!(missing(ACCESSES_V7, ACCESSES), ["node", "local", "remote"]);
         for (old, new) in [(COMM_V3, COMM), (LINES_V3, LINES), (EVENTS_V3, EVENTS_V4)] {
             assert_eq!(missing(old, new), ["evidence"]);

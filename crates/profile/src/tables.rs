@@ -243,6 +243,10 @@ pub struct ObjectRow {
     pub element: String,
     /// Bytes from one element to the next; 0 = not known.
     pub stride: u64,
+    /// How many of the blocks were freed; `None` where that is not known.
+    pub freed: Option<u64>,
+    /// How long those that were freed had been there, on average, ns of the recorded run.
+    pub lifetime_ns: Option<u64>,
 }
 
 /// A block that was allocated, or a variable, on a line of the table of lines.
@@ -258,6 +262,9 @@ pub struct BlockRow {
     pub bytes: u64,
     /// Who allocated it, where that is known.
     pub thread: Option<ThreadId>,
+    /// How long it was there until it was freed, ns of the recorded run; `None` where it was not
+    /// freed, or that is not known.
+    pub lifetime_ns: Option<u64>,
 }
 
 /// A field of an object's elements.

@@ -1,6 +1,8 @@
-//! Clocks of the kernel: the time that the agent and samples go by, and processor time.
+//! Clocks of the kernel: the time that the agent and samples go by, and processor time. And the
+//! processor's own, its time stamp counter.
 
-use std::time::Duration;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 /// CLOCK_MONOTONIC, ns: the clock of the agent.
 pub fn monotonic_ns() -> i64 {
@@ -38,4 +40,20 @@ pub fn children_time() -> Duration {
     };
     let of = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
     of(usage.ru_utime) + of(usage.ru_stime)
+}
+
+/// How long these ticks of the processor's clock take, ns.
+pub fn ticks_ns(ticks: u64) -> u64 {
+    static TICK_NS: OnceLock<f64> = OnceLock::new();
+    (ticks as f64 * *TICK_NS.get_or_init(tick_ns)) as u64
+}
+
+/// Length of a tick, by what passes in a moment.
+fn tick_ns() -> f64 {
+    const MOMENT: Duration = Duration::from_micros(200);
+    // SAFETY: this process may read the clock.
+    let ticks = || unsafe { core::arch::x86_64::_rdtsc() };
+    let (start, first) = (Instant::now(), ticks());
+    while start.elapsed() < MOMENT {}
+    start.elapsed().as_nanos() as f64 / ticks().saturating_sub(first).max(1) as f64
 }

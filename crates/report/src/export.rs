@@ -7,23 +7,26 @@
 //! verb chooses format and destination.
 
 mod csv;
+mod dense;
 mod dot;
 mod flows;
 mod graphml;
 mod json;
 mod npy;
 mod numalize;
+mod objects;
 mod pages;
+mod rows;
 mod tables;
 
 pub use flows::flow_parquet;
 pub use pages::write_numalize_pages;
-pub use tables::{ProfileTable, TableFormat, write_table};
+pub use rows::TableFormat;
+pub use tables::{ProfileTable, write_table};
 
-use analysis::{Choice, MatrixKind, both_ways};
-use profile::Profile;
+use crate::grouped::{Grouped, Nodes};
+use analysis::{MatrixKind, both_ways};
 use std::io::{self, Write};
-use types::{CommMatrix, ThreadId};
 
 /// A file format for a matrix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,84 +43,6 @@ pub enum MatrixFormat {
     Numalize,
     /// An object with names of the rows and columns.
     Json,
-}
-
-/// What the rows and columns of a matrix are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum GroupedBy {
-    /// Threads.
-    Thread,
-    /// Processes of the recording.
-    Process,
-    /// PUs on which threads ran.
-    Pu,
-    /// Cores on which threads ran.
-    Core,
-    /// Memory nodes of the PUs on which threads ran.
-    Node,
-}
-
-impl GroupedBy {
-    /// All of them.
-    pub const ALL: [GroupedBy; 5] =
-        [GroupedBy::Thread, GroupedBy::Process, GroupedBy::Pu, GroupedBy::Core, GroupedBy::Node];
-
-    /// The name on the command line and in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            GroupedBy::Thread => "thread",
-            GroupedBy::Process => "process",
-            GroupedBy::Pu => "pu",
-            GroupedBy::Core => "core",
-            GroupedBy::Node => "node",
-        }
-    }
-
-    /// What it is, as a phrase.
-    pub fn summary(self) -> &'static str {
-        match self {
-            GroupedBy::Thread => "threads of a process",
-            GroupedBy::Process => "processes of the recording, by number",
-            GroupedBy::Pu => "PUs where the threads ran, by the kernel's number",
-            GroupedBy::Core => "cores where the threads ran",
-            GroupedBy::Node => "NUMA nodes where the threads ran",
-        }
-    }
-}
-
-/// A matrix of groups of threads.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Grouped {
-    /// What the groups are.
-    pub by: GroupedBy,
-    /// Of the groups, in order.
-    pub names: Vec<String>,
-    /// Events between the groups, and within each on the diagonal.
-    pub matrix: CommMatrix,
-    /// Part of the events whose groups are known, 0 to 1; the matrix has these.
-    pub known: f64,
-}
-
-impl Grouped {
-    /// The matrix of a profile's threads.
-    pub fn threads(profile: &Profile, choice: Choice) -> Self {
-        let names = profile.threads.iter().map(|thread| thread.identity.name.clone()).collect();
-        Self { by: GroupedBy::Thread, names, matrix: choice.matrix(profile), known: 1.0 }
-    }
-
-    /// The matrix of processes. `processes` has the name of each and the events of its threads
-    /// among themselves, none where it was not recorded; `between` has events from one to another.
-    pub fn processes(processes: Vec<(String, u64)>, between: &[(u32, u32, u64)]) -> Self {
-        let mut matrix = CommMatrix::of_groups(processes.len());
-        for ((_, events), id) in processes.iter().zip(0..) {
-            matrix.add(ThreadId(id), ThreadId(id), *events);
-        }
-        for &(from, to, events) in between {
-            matrix.add(ThreadId(from), ThreadId(to), events);
-        }
-        let names = processes.into_iter().map(|(name, _)| name).collect();
-        Self { by: GroupedBy::Process, names, matrix, known: 1.0 }
-    }
 }
 
 /// Writes a matrix of events of this kind.
@@ -143,52 +68,13 @@ pub fn write_matrix(
     out.flush()
 }
 
-/// Nodes of a graph.
-struct Nodes<'a> {
-    by: GroupedBy,
-    names: &'a [String],
-}
-
-impl Nodes<'_> {
-    /// What a node is called in the file: threads as everywhere, groups by their kind.
-    fn id(&self, node: ThreadId) -> String {
-        match self.by {
-            GroupedBy::Thread => node.to_string(),
-            by => format!("{}{}", by.name(), node.0),
-        }
-    }
-
-    /// All nodes with their names.
-    fn all(&self) -> impl Iterator<Item = (String, &str)> {
-        self.names.iter().zip(0..).map(|(name, id)| (self.id(ThreadId(id)), name.as_str()))
-    }
-}
-
-/// Calls `row` with each dense row of the matrix in turn; only one is in memory at a time, so that
-/// thousands of threads need no gigabytes.
-fn for_each_row(
-    matrix: &CommMatrix,
-    mut row: impl FnMut(&[u64]) -> io::Result<()>,
-) -> io::Result<()> {
-    let mut cells = matrix.iter().peekable();
-    let mut dense = vec![0; matrix.threads()];
-    for from in 0..matrix.threads() {
-        dense.fill(0);
-        while let Some((_, to, count)) = cells.next_if(|(f, _, _)| f.index() == from) {
-            dense[to.index()] = count;
-        }
-        row(&dense)?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::samples::{sample, shared};
-    use analysis::ChoiceError;
-    use profile::{CommRow, Counted};
-    use types::CommKind;
+    use analysis::{Choice, ChoiceError};
+    use profile::{CommRow, Counted, Profile};
+    use types::{CommKind, ThreadId};
 
     fn written(
         profile: &Profile,

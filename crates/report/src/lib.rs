@@ -34,6 +34,7 @@ mod describe;
 mod evidence;
 mod export;
 mod findings;
+mod grouped;
 mod layouts;
 mod lines;
 mod memory;
@@ -62,10 +63,11 @@ pub use code::{Code, Flow};
 pub use compare::{CompareError, Setting, compare};
 pub use evidence::EvidenceShare;
 pub use export::{
-    Grouped, GroupedBy, MatrixFormat, ProfileTable, TableFormat, flow_parquet, write_matrix,
-    write_numalize_pages, write_table,
+    MatrixFormat, ProfileTable, TableFormat, flow_parquet, write_matrix, write_numalize_pages,
+    write_table,
 };
 pub use findings::{FINDINGS_VERSION, Findings, Measured, Pair, Program, Talk, Thread};
+pub use grouped::{Grouped, GroupedBy};
 pub use layouts::{Chance, Layout, MachineLevel, MachineNode, Placement};
 pub use lines::{Access, AccessKind, ByteUse, Bytes, HotLine, Lines, Place, Split};
 pub use memory::{

@@ -18,7 +18,7 @@ use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashSet};
 use ts_rs::TS;
-use types::numbers::grouped;
+use types::numbers::{duration, grouped};
 use types::{CommKind, Sharing};
 
 /// The objects on which threads met.
@@ -49,6 +49,10 @@ pub struct HotObject {
     pub blocks: u64,
     /// Their bytes together.
     pub bytes: u64,
+    /// How many of them were freed; `None` where that is not known.
+    pub freed: Option<u64>,
+    /// How long those had been there, on average, ns of the recorded run.
+    pub lifetime_ns: Option<u64>,
     /// Cache lines of it that the profile knows.
     pub lines: u64,
     /// RAW and WAW events.
@@ -67,6 +71,8 @@ pub struct HotObject {
     pub uses: Option<Uses>,
 }
 
+/// Least number of blocks that were freed to tell in words how long they were there.
+const MIN_FREED: u64 = 10;
 /// Objects whose uses are told.
 const MAX_WITH_USES: usize = 48;
 
@@ -75,6 +81,15 @@ impl HotObject {
     /// instead.
     pub fn words(&self) -> String {
         words(&self.region, &self.name, self.blocks, self.bytes)
+    }
+
+    /// How long its blocks are there, where enough were freed.
+    fn life(&self) -> Option<String> {
+        let freed = self.freed.filter(|freed| *freed >= MIN_FREED)?;
+        let life = duration(self.lifetime_ns? as f64 / 1e9);
+        let kept = self.blocks.saturating_sub(freed);
+        let never = if kept > 0 { format!(", {} never", grouped(kept)) } else { String::new() };
+        Some(format!("Blocks are freed after {life} on average{never}."))
     }
 }
 
@@ -125,8 +140,9 @@ pub(crate) fn objects(profile: &Profile, most: usize) -> Option<Objects> {
     };
     let list = known.into_iter().take(most).enumerate().map(|(place, sum)| {
         let usage = source.usage(sum.number, &sum.events);
-        let usage_text = usage.sentences();
-        HotObject { uses: uses(place, &sum), usage, usage_text, ..sum.finish(all_events) }
+        let found = sum.finish(all_events);
+        let usage_text = usage.sentences().into_iter().chain(found.life()).collect();
+        HotObject { uses: uses(place, &sum), usage, usage_text, ..found }
     });
     let list = list.collect();
     Some(Objects { all, events, unknown: unknown.max(all_events - events), list })
@@ -173,6 +189,8 @@ impl<'a> Sum<'a> {
             callers: callers.map(str::to_owned).collect(),
             blocks: self.row.blocks,
             bytes: self.row.bytes,
+            freed: self.row.freed,
+            lifetime_ns: self.row.lifetime_ns,
             lines: self.lines.len() as u64,
             events,
             share: events as f64 / all_events.max(1) as f64,

@@ -6,7 +6,7 @@
 //! counts by the processor time there. Neighbours: `compare` shows the levels beside predicted
 //! ones, `export` writes the matrices.
 
-use crate::export::{Grouped, GroupedBy};
+use crate::grouped::{Grouped, GroupedBy};
 use crate::layouts::Machine;
 use analysis::Choice;
 use placement::{LevelShare, shares_of};

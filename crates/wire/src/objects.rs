@@ -49,6 +49,12 @@ pub const FRAMES: usize = 6;
 /// log2 of the smallest size of a block that is no longer looked up by its line.
 pub const LARGE_SHIFT: u32 = 12;
 
+/// log2 of the unit of [`Group::lived`] and [`Block::lived`], in ticks of the processor's time
+/// stamp counter. A block that lives longer than 2^32 units, a day, seems to live shorter.
+pub const LIFE_SHIFT: u32 = 16;
+/// A bit of [`Group::lived`]: a thread could not read the clock when a block began or ended.
+pub const UNTIMED: u64 = 1 << 63;
+
 /// What has given the memory, in [`Group::by`].
 pub mod by {
     /// Not known.
@@ -87,6 +93,11 @@ pub struct Group {
     /// How many modules had been described when the group appeared: its return addresses lie in
     /// the last one of these that is mapped there.
     pub modules: AtomicU32,
+    /// How many of the blocks were freed; not of those that were mapped.
+    pub freed: AtomicU64,
+    /// How long these were there, all together, in units of 2^[`LIFE_SHIFT`] ticks, rounded at
+    /// random; with [`UNTIMED`] not known.
+    pub lived: AtomicU64,
 }
 
 /// A block with events on a line that was kept.
@@ -102,6 +113,9 @@ pub struct Block {
     pub group: AtomicU32,
     /// Logical id of the thread that allocated it.
     pub thread: AtomicU32,
+    /// How long it was there, in units of 2^[`LIFE_SHIFT`] ticks, rounded up; 0 = it was not freed,
+    /// or it is not known when it was allocated.
+    pub lived: AtomicU64,
 }
 
 /// A stretch of memory in which lines were not kept.
@@ -129,5 +143,5 @@ pub struct Mapping {
 
 const _: () = assert!(size_of::<Mapping>() == 512);
 const _: () = assert!(size_of::<Zone>() == 16);
-const _: () = assert!(size_of::<Group>() == 80);
-const _: () = assert!(size_of::<Block>() == 32);
+const _: () = assert!(size_of::<Group>() == 96);
+const _: () = assert!(size_of::<Block>() == 40);

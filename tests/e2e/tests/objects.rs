@@ -87,6 +87,36 @@ fn an_address_that_is_used_again_belongs_to_the_next_object() {
     assert!(caller.as_str().unwrap().starts_with("reuse at blocks.c:"), "{caller}");
 }
 
+/// Blocks are told with how long they were there: those that wait, the one that is never freed, and
+/// the one that is moved, which stays what it was.
+#[test]
+fn blocks_are_told_with_their_lifetimes() {
+    let recorded = Recorded::new(Compiler::Gcc, "tests/programs/objects/lives.c");
+    recorded.run(&["20"], &[]);
+    let found = objects(&recorded.profile());
+    let life = |name: &str| {
+        let row = found.iter().find(|o| o["name"].as_str().unwrap().contains(name)).unwrap();
+        let count = |key: &str| row[key].as_u64();
+        (count("blocks").unwrap(), count("freed"), count("lifetime_ns"))
+    };
+    let (blocks, freed, short) = life("make_short");
+    assert_eq!((blocks, freed), (12, Some(12)));
+    let (short, (moved, freed, long)) = (short.unwrap(), life("make_moved"));
+    assert_eq!((moved, freed), (1, Some(1)));
+    // The clock may tell a little less than the kernel's, and far more where others run meanwhile.
+    assert!(short > 19_000_000 && long.unwrap() > 11 * short, "{short} {long:?}");
+    assert_eq!(life("make_kept"), (1, Some(0), None));
+    let text = found.iter().find_map(|o| {
+        let sentences = o["usage_text"].as_array()?.iter().filter_map(Value::as_str);
+        let mut sentences = sentences.filter(|text| text.contains("freed after"));
+        sentences.next().map(str::to_owned)
+    });
+    assert!(text.is_some_and(|text| text.contains(" on average.")), "{found:?}");
+    let rows = table(&recorded.profile(), "blocks");
+    let lives: Vec<u64> = rows.iter().filter_map(|row| row["lifetime_ns"].as_u64()).collect();
+    assert!(lives.len() >= 13 && lives.iter().all(|life| *life > 19_000_000), "{rows:?}");
+}
+
 #[test]
 fn a_block_that_grows_stays_the_same_object() {
     let recorded = Recorded::new(Compiler::Gcc, BLOCKS);

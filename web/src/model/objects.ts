@@ -1,4 +1,5 @@
 // The objects that threads meet on: what the table sorts by, and who uses which bytes of one.
+import { duration } from './numbers'
 import type { HotObject, UseOfBytes, Uses } from './page-data'
 
 /** Bytes of a cache line. */
@@ -16,6 +17,13 @@ export function objectName(object: HotObject): string {
 /** Part of the events on an object that are false sharing; null where that is not known. */
 export function falseShare({ sharing, events }: HotObject): number | null {
   return sharing.true + sharing.false > 0 ? sharing.false / events : null
+}
+
+/** How long its blocks are there: `freed after 20 ms`, `never freed`, or nothing where that is not known. */
+export function lifetime({ blocks, freed, lifetime_ns: ns }: HotObject): string {
+  if (blocks === 0 || freed === null) return ''
+  if (freed === 0) return 'never freed'
+  return ns === null ? '' : `freed after ${duration(ns / 1e9)}`
 }
 
 /** Indexes of objects in the order of a column; equal ones by events. */

@@ -247,6 +247,8 @@ export type HotObject = {
   callers: Array<string>;
   blocks: number;
   bytes: number;
+  freed: number | null;
+  lifetime_ns: number | null;
   lines: number;
   events: number;
   share: number;

@@ -67,7 +67,7 @@ describe.skipIf(!browser)('objects', () => {
     expect(list.length).toBe(3)
     expect(list[0]).toMatch(/counters \(app\)\s+static\s+–\s+–\s+T1–T4\s+44,000\s+88 %\s+100 %/)
     expect(list[2]).toMatch(
-      /allocated in fill\(queue&\) at queue\.cc:9\s+heap, called from main at main\.cc:40\s+1,920\s+30/,
+      /allocated in fill\(queue&\) at queue\.cc:9\s+heap, called from main at main\.cc:40\s+1,920\s+30\s+freed after 20 ms/,
     )
     await page.click('.objects th button:text-is("bytes")')
     expect((await objects(page))[0]).toContain('queue.cc:9')

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { byteMap, falseShare, objectName, sorted, usesOf } from '../../src/model/objects'
+import { byteMap, falseShare, lifetime, objectName, sorted, usesOf } from '../../src/model/objects'
 import type { HotObject, UseOfBytes } from '../../src/model/page-data'
 
 function object(change: Partial<HotObject>): HotObject {
@@ -10,6 +10,8 @@ function object(change: Partial<HotObject>): HotObject {
     callers: [],
     blocks: 0,
     bytes: 0,
+    freed: null,
+    lifetime_ns: null,
     lines: 1,
     events: 100,
     share: 0.5,
@@ -42,6 +44,14 @@ test('objects are named by what is known of them', () => {
   expect(objectName(object({ region: 'stack', name: '' }))).toBe('stack')
   expect(falseShare(object({}))).toBe(0.6)
   expect(falseShare(object({ sharing: { true: 0, false: 0, unknown: 100 } }))).toBe(null)
+})
+
+test('blocks are told with how long they are there', () => {
+  expect(lifetime(object({ blocks: 3, freed: 2, lifetime_ns: 20_400_000 }))).toBe('freed after 20 ms')
+  expect(lifetime(object({ blocks: 3, freed: 0 }))).toBe('never freed')
+  expect(lifetime(object({ blocks: 3, freed: 2 }))).toBe('')
+  expect(lifetime(object({ blocks: 3 }))).toBe('')
+  expect(lifetime(object({ freed: 0 }))).toBe('')
 })
 
 test('columns sort, equal ones stay in the order of their events', () => {

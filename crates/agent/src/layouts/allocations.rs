@@ -95,7 +95,15 @@ pub struct AllocatedBlock {
     pub thread: u16,
     /// In which epoch it was described in the session.
     pub described: u16,
+    /// When it was allocated, in units of 2^[`wire::objects::LIFE_SHIFT`] ticks; 0 = not known.
+    pub born: u32,
+    /// Its number among those described in the session; [`NO_NUMBER`]: it is not.
+    pub number: u32,
 }
+
+/// No number of a described block.
+#[allow(dead_code, reason = "C's")]
+pub const NO_NUMBER: u32 = u32::MAX;
 
 /// Blocks of a page or stretch: the one that covers its first byte, the one that begins in it.
 #[allow(dead_code, reason = "C's")]
@@ -190,6 +198,7 @@ pub struct Call {
     /// The record of that block, as it was.
     pub record: *mut AllocatedBlock,
     pub ordinal: u64,
+    pub born: u64,
     pub version: u32,
     pub group: u32,
     /// One of [`how`], and one of [`wire::objects::by`].
@@ -209,6 +218,7 @@ impl Call {
         ordinal: 0,
         version: 0,
         group: 0,
+        born: 0,
         how: 0,
         by: 0,
     };

@@ -14,11 +14,11 @@
 // looking for what may be a return address. A thread keeps its last chains of calls with the words
 // of the stack that led from one to the next: where these are as they were, so is the chain.
 //
-// Neighbours: `objects.h` keeps the blocks, `blocks/functions.rs` knows the functions, `stubs.rs`
-// calls tt_hook.
+// Neighbours: `objects.h` keeps the blocks, `lives.h` counts what is freed, `blocks/functions.rs`
+// knows the functions, `stubs.rs` calls tt_hook.
 #ifndef TT_ALLOCATIONS_H
 #define TT_ALLOCATIONS_H
-#include "objects.h"
+#include "lives.h"
 #include "program.h"
 #include "repeat.h"
 
@@ -260,6 +260,7 @@ static u64 begin_call(struct thread *t, u64 what, const struct saved *r, u64 sta
         c->version = k.version;
         c->group = k.group;
         c->ordinal = k.ordinal;
+        c->born = k.thread == ~0u ? born_now() : k.born;
     }
     t->calls_under_way++;
     struct chain *chain = chain_of(t, c);
@@ -280,11 +281,13 @@ u64 tt_unknown_return(const struct thread *t) {
 u64 tt_unknown_rule(struct thread *t) { return find_callers(t, &t->calls[t->calls_under_way - 1]); }
 
 // A block that was there keeps what is known of it, but for its size.
-static void keep_identity(const struct call *c, struct known *k) {
+static void keep_identity(const struct call *c, const struct known *before, struct known *k) {
     const struct group *old = group_named(c->group);
     k->group = c->group;
     k->ordinal = c->ordinal;
+    k->born = (u32)c->born;
     if (c->group != OTHERS && old->digits != digits_of(k->bytes)) {
+        count_freed(before);
         k->group = find_group(old->frames, old->by, digits_of(k->bytes), old);
         k->ordinal = count_block(k->group, k->bytes);
     }
@@ -295,15 +298,18 @@ static void end_call(struct thread *t, const struct call *c, u64 result) {
         struct peeked p = tt_peek(c->old, 8);
         result = (u32)result || p.failed ? 0 : p.value;
     }
-    struct known before = {.record = c->record, .version = c->version};
-    if (c->record && (result || !c->bytes))
-        end_block(&before);
+    struct known before = {
+        .record = c->record, .version = c->version, .group = c->group, .born = (u32)c->born};
+    int ended = c->record && (result || !c->bytes) && end_block(&before);
+    if (ended && !result)
+        count_freed(&before);
     if (!result)
         return;
     struct known k = {.start = result, .bytes = c->bytes ? c->bytes : 1, .thread = (u32)t->id};
     if (c->record) {
-        keep_identity(c, &k);
+        keep_identity(c, &before, &k);
     } else {
+        k.born = born_now();
         k.group = c->new_group ? (u32)c->new_group : find_group(c->frames, c->by, digits_of(k.bytes), 0);
         k.ordinal = count_block(k.group, k.bytes);
         if (k.group == OTHERS)
@@ -323,8 +329,9 @@ static void returned(struct thread *t, u64 result, u64 stack) {
 
 static void end_block_from(u64 start) {
     struct known k;
-    if (start && block_from(start, &k))
-        end_block(&k);
+    // What was allocated before a fork is the parent's.
+    if (start && block_from(start, &k) && end_block(&k) && k.thread != ~0u)
+        count_freed(&k);
 }
 
 // What is not to be looked at now, one of UNFOLLOWED_….

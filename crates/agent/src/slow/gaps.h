@@ -16,17 +16,15 @@
 // Neighbours: `access.h` asks, `meeting.h` enters gaps with events.
 #ifndef TT_GAPS_H
 #define TT_GAPS_H
+#include "clock.h"
 #include "tracked.h"
 
-SHARED u32 tt_clock_forbidden;  // 1: a thread may not read the processor's clock
 SHARED u32 tt_opened_at;        // when the present window was opened, in units
 SHARED u32 tt_seen[KNOWN_BACK]; // how many tracked blocks have each number, by its last bits
 SHARED u32 tt_seen_number;      // the last number that has begun
 
-// The time now, in units of the processor's clock; of a thread that may read it.
-static inline u32 clock_units(void) { return (u32)(__builtin_ia32_rdtsc() >> GAP_UNIT_SHIFT); }
-
-static inline int has_clock(void) { return !__atomic_load_n(&tt_clock_forbidden, __ATOMIC_RELAXED); }
+// The time now, in units of gaps.
+static inline u32 gap_units(void) { return clock_units(GAP_UNIT_SHIFT); }
 
 // Class of a time of so many units. Clocks of two processors may differ a little: less than none is
 // none.
@@ -67,7 +65,7 @@ static inline unsigned gap_of(const struct thread *t, u64 address) {
     if (is_late(t, address))
         return late_class(t, __atomic_load_n(&note_at(address)->written, __ATOMIC_RELAXED) & ~WAS_LATE);
     u32 when = __atomic_load_n(&note_at(address)->when, __ATOMIC_RELAXED);
-    return t->observes && when && has_clock() ? gap_class(clock_units() - when) : GAP_UNKNOWN;
+    return t->observes && when && has_clock() ? gap_class(gap_units() - when) : GAP_UNKNOWN;
 }
 
 // The thread writes to the block, or is about to; class of the gap of an event of that.
@@ -80,7 +78,7 @@ static inline unsigned note_write(const struct thread *t, u64 address) {
         u32 was_late = __atomic_load_n(&note->written, __ATOMIC_RELAXED) & WAS_LATE;
         __atomic_store_n(&note->written, WINDOW_OF(t->phase) | was_late, __ATOMIC_RELAXED);
     }
-    u32 when = t->observes && has_clock() ? clock_units() | 1 : 0;
+    u32 when = t->observes && has_clock() ? gap_units() | 1 : 0;
     __atomic_store_n(&note->when, when, __ATOMIC_RELAXED);
     return gap;
 }
@@ -94,7 +92,7 @@ static inline void note_touch(const struct thread *t, u64 address, u8 granted) {
     if (granted || !t->observes || !has_clock() || WINDOW_OF(t->phase) <= FIRST_WINDOW)
         return;
     u64 writer = *word_in(0, address) >> WRITER_SHIFT;
-    unsigned class = gap_class(clock_units() - __atomic_load_n(&tt_opened_at, __ATOMIC_RELAXED));
+    unsigned class = gap_class(gap_units() - __atomic_load_n(&tt_opened_at, __ATOMIC_RELAXED));
     if ((!writer || writer - 1 == t->id) && (class < GAP_LAST || !t->counts))
         ++((u64 *)(t->page + PAGE_TOUCHED))[class - GAP_FIRST];
 }

@@ -122,13 +122,14 @@ static inline struct block *block_at(u64 address) {
 struct known {
     struct block *record;
     u64 start, bytes, ordinal;
-    u32 group, thread, version;
+    u32 group, thread, version, born, number;
 };
 
 // Reads a record of which a search said that its block holds the address; whether it still does.
 static inline int read_block(struct block *b, u64 address, struct known *k) {
     u32 version = __atomic_load_n(&b->version, __ATOMIC_ACQUIRE);
-    *k = (struct known){b, b->start, bytes_of(b), b->ordinal, b->group, b->thread, version};
+    *k = (struct known){b,         b->start, bytes_of(b), b->ordinal, b->group,
+                        b->thread, version,  b->born,     NO_NUMBER};
     if (k->ordinal >> EPOCH_SHIFT != tt_blocks.epoch)
         k->thread = ~0u; // of the process that this one was forked from
     k->ordinal &= (1ull << EPOCH_SHIFT) - 1;
@@ -171,6 +172,7 @@ COLD static void describe_block(u64 address) {
     struct described *to = (struct described *)tt_session.blocks + number;
     *to = (struct described){.start = k.start, .bytes = k.bytes, .ordinal = k.ordinal, .thread = k.thread};
     __atomic_store_n(&to->group, k.group, __ATOMIC_RELEASE);
+    __atomic_store_n(&b->number, number, __ATOMIC_RELAXED);
 }
 
 #ifndef MODE
@@ -214,7 +216,9 @@ static void fill_record(struct block *b, const struct known *k) {
     b->ordinal = k->ordinal | tt_blocks.epoch << EPOCH_SHIFT;
     b->group = k->group;
     b->thread = (u16)k->thread;
+    b->born = k->born;
     b->described = 0;
+    b->number = NO_NUMBER;
     __atomic_store_n(&b->bytes, k->bytes, __ATOMIC_RELEASE);
     release(b);
 }
@@ -312,21 +316,30 @@ static int block_from(u64 start, struct known *k) {
     return live && k->start == start;
 }
 
-// The block is freed; not if it is another one by now.
-static void end_block(const struct known *k) {
+// The record's number among those that are described in the session. Only of a claimed record.
+static u32 number_of(const struct block *b) {
+    return b->described == tt_blocks.epoch ? __atomic_load_n(&b->number, __ATOMIC_RELAXED) : NO_NUMBER;
+}
+
+// The block is no more; whether it was not another one by now. Sets its number.
+static int end_block(struct known *k) {
+    struct block *b = k->record;
     u32 version = k->version;
     if (is_alone()) {
-        if (k->record->version != version)
-            return;
-        k->record->bytes = 0;
-        k->record->version = version + 2;
-        return;
+        if (b->version != version)
+            return 0;
+        k->number = number_of(b);
+        b->bytes = 0;
+        b->version = version + 2;
+        return 1;
     }
-    if (!__atomic_compare_exchange_n(&k->record->version, &version, version + 1, 0, __ATOMIC_ACQ_REL,
+    if (!__atomic_compare_exchange_n(&b->version, &version, version + 1, 0, __ATOMIC_ACQ_REL,
                                      __ATOMIC_RELAXED))
-        return;
-    __atomic_store_n(&k->record->bytes, 0, __ATOMIC_RELEASE);
-    release(k->record);
+        return 0;
+    k->number = number_of(b);
+    __atomic_store_n(&b->bytes, 0, __ATOMIC_RELEASE);
+    release(b);
+    return 1;
 }
 
 // In which mapped files code lies: a hash of their numbers, 0 if in none.

@@ -94,7 +94,7 @@ static int open_window(u32 window) {
         return 0;
     int opened = tt_opened == window || (empty_shadow() & empty_maps());
     if (opened) {
-        __atomic_store_n(&tt_opened_at, has_clock() ? clock_units() : 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&tt_opened_at, has_clock() ? gap_units() : 0, __ATOMIC_RELAXED);
         __atomic_store_n(&tt_opened, window, __ATOMIC_RELEASE);
     }
     __atomic_store_n(&opening, 0, __ATOMIC_RELEASE);

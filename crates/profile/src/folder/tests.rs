@@ -162,6 +162,15 @@ fn forget_blocks(profile: &mut Profile) {
     for object in &mut profile.objects {
         (object.element, object.stride) = Default::default();
     }
+    forget_lives(profile);
+}
+
+/// Versions before 11 did not know how long blocks were there.
+fn forget_lives(profile: &mut Profile) {
+    for object in &mut profile.objects {
+        (object.freed, object.lifetime_ns) = (None, None);
+    }
+    profile.blocks.iter_mut().for_each(|block| block.lifetime_ns = None);
 }
 
 /// Versions before 5 had none, nor call paths.
@@ -242,19 +251,38 @@ fn a_folder_of_version_7_reads_without_nodes_of_samples() {
     let path = folder.path().join("old.tt");
     let mut expected = sample();
     expected.save(&path, false).unwrap();
-    let mut columns = crate::rows::pages::access_columns(&expected.pages.accesses);
-    columns.truncate(ACCESSES_V7.columns.len());
-    let file = path.join(ACCESSES_V7.file_name());
-    fs::remove_file(&file).unwrap();
-    let entry = write_table(&file, &path, &ACCESSES_V7, &columns).unwrap();
-    edit_meta(&path, |meta| {
-        meta["schema_version"] = 7.into();
-        meta["tables"]["accesses"] = serde_json::to_value(&entry).unwrap();
-    });
+    let columns = crate::rows::pages::access_columns(&expected.pages.accesses);
+    rewrite(&path, &ACCESSES_V7, columns);
+    rewrite(&path, &OBJECTS_V6, detail::object_columns(&expected.objects));
+    rewrite(&path, &BLOCKS_V6, detail::block_columns(&expected.blocks));
+    edit_meta(&path, |meta| meta["schema_version"] = 7.into());
+    forget_lives(&mut expected);
     for row in &mut expected.pages.accesses {
         (row.node, row.seen) = (None, None);
     }
     (expected.returns, expected.footprints) = Default::default();
+    assert_eq!(Profile::load(&path).unwrap(), expected);
+}
+
+/// Writes a table as an older version had it, with its first columns only, and says so.
+fn rewrite(path: &Path, table: &Table, mut columns: Vec<Data>) {
+    columns.truncate(table.columns.len());
+    let file = path.join(table.file_name());
+    fs::remove_file(&file).unwrap();
+    let entry = write_table(&file, path, table, &columns).unwrap();
+    edit_meta(path, |meta| meta["tables"][table.name] = serde_json::to_value(&entry).unwrap());
+}
+
+#[test]
+fn a_folder_of_version_10_reads_without_lifetimes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("old.tt");
+    let mut expected = sample();
+    expected.save(&path, false).unwrap();
+    rewrite(&path, &OBJECTS_V6, detail::object_columns(&expected.objects));
+    rewrite(&path, &BLOCKS_V6, detail::block_columns(&expected.blocks));
+    edit_meta(&path, |meta| meta["schema_version"] = 10.into());
+    forget_lives(&mut expected);
     assert_eq!(Profile::load(&path).unwrap(), expected);
 }
 
@@ -265,11 +293,7 @@ fn a_folder_of_version_5_reads_without_fields() {
     let path = folder.path().join("old.tt");
     let mut expected = sample();
     expected.save(&path, false).unwrap();
-    let mut columns = detail::object_columns(&expected.objects);
-    columns.truncate(OBJECTS_V5.columns.len());
-    let file = path.join(OBJECTS_V5.file_name());
-    fs::remove_file(&file).unwrap();
-    let entry = write_table(&file, &path, &OBJECTS_V5, &columns).unwrap();
+    rewrite(&path, &OBJECTS_V5, detail::object_columns(&expected.objects));
     for table in ["blocks", "fields"] {
         fs::remove_file(path.join(format!("{table}.parquet"))).unwrap();
     }
@@ -277,7 +301,6 @@ fn a_folder_of_version_5_reads_without_fields() {
         meta["schema_version"] = 5.into();
         let tables = meta["tables"].as_object_mut().unwrap();
         tables.retain(|table, _| !["blocks", "fields"].contains(&table.as_str()));
-        tables["objects"] = serde_json::to_value(&entry).unwrap();
     });
     forget_blocks(&mut expected);
     (expected.calls, expected.flow) = Default::default();
@@ -382,12 +405,12 @@ fn missing_parts_are_named() {
 fn a_newer_schema_is_refused_politely() {
     let (_folder, path) = saved();
     edit_meta(&path, |meta| {
-        *meta = serde_json::json!({"schema_version": 11, "tool": "threadtalk 3.0.0"});
+        *meta = serde_json::json!({"schema_version": 12, "tool": "threadtalk 3.0.0"});
     });
     assert_eq!(
         load_error(&path),
-        "app.tt was written by threadtalk 3.0.0 in schema 11, and this version of threadtalk \
-         reads up to schema 10; update threadtalk to read it"
+        "app.tt was written by threadtalk 3.0.0 in schema 12, and this version of threadtalk \
+         reads up to schema 11; update threadtalk to read it"
     );
 }
 

@@ -56,6 +56,8 @@ pub(crate) fn object_columns(objects: &[ObjectRow]) -> Vec<Data> {
         longs(objects, |object| object.bytes),
         texts(objects, |object| &object.element),
         longs(objects, |object| object.stride),
+        Data::OptionalU64(objects.iter().map(|object| object.freed).collect()),
+        Data::OptionalU64(objects.iter().map(|object| object.lifetime_ns).collect()),
     ]
 }
 
@@ -70,6 +72,7 @@ pub(crate) fn objects_from(columns: Vec<Data>) -> Result<Vec<ObjectRow>, String>
     let (blocks, bytes) = (columns.longs()?, columns.longs()?);
     let elements = columns.texts_if_any()?;
     let strides = columns.longs_or(0)?;
+    let (freed, lifetimes) = (columns.optional_longs_if_any()?, columns.optional_longs_if_any()?);
     Ok((0..columns.rows)
         .map(|i| ObjectRow {
             region: string(&regions[i]),
@@ -80,6 +83,8 @@ pub(crate) fn objects_from(columns: Vec<Data>) -> Result<Vec<ObjectRow>, String>
             bytes: bytes[i],
             element: elements.as_ref().map_or_else(String::new, |texts| string(&texts[i])),
             stride: strides[i],
+            freed: freed[i],
+            lifetime_ns: lifetimes[i],
         })
         .collect())
 }
@@ -92,6 +97,7 @@ pub(crate) fn block_columns(blocks: &[BlockRow]) -> Vec<Data> {
         longs(blocks, |block| block.bytes),
         longs(blocks, |block| block.ordinal),
         Data::OptionalU32(blocks.iter().map(|block| block.thread.map(|t| t.0)).collect()),
+        Data::OptionalU64(blocks.iter().map(|block| block.lifetime_ns).collect()),
     ]
 }
 
@@ -101,6 +107,7 @@ pub(crate) fn blocks_from(columns: Vec<Data>) -> Result<Vec<BlockRow>, String> {
     let objects = columns.ints()?;
     let (starts, bytes, ordinals) = (columns.longs()?, columns.longs()?, columns.longs()?);
     let threads = columns.optional_ints()?;
+    let lifetimes = columns.optional_longs_if_any()?;
     Ok((0..columns.rows)
         .map(|i| BlockRow {
             object: objects[i],
@@ -108,6 +115,7 @@ pub(crate) fn blocks_from(columns: Vec<Data>) -> Result<Vec<BlockRow>, String> {
             bytes: bytes[i],
             ordinal: ordinals[i],
             thread: threads[i].map(ThreadId),
+            lifetime_ns: lifetimes[i],
         })
         .collect())
 }

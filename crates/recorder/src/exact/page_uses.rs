@@ -91,7 +91,8 @@ impl Reading {
         }
         let (group, thread) = (group as u32, (group >> 32) as u32);
         if group != 0 && bytes != 0 {
-            self.blocks.insert(page, RawBlock { start, bytes, ordinal, group, thread });
+            self.blocks
+                .insert(page, RawBlock { start, bytes, ordinal, group, thread, lifetime_ns: None });
         }
     }
 

@@ -94,7 +94,7 @@ impl Tables {
         let mut sites = places.sites(&addresses, &mut counts.events);
         counts::sum_events(&mut counts.events);
         let calls = paths::name(&paths::read(session, header)?, &addresses, &sites, &places);
-        let allocated = Allocated::read(session, header)?.with_pages(lying);
+        let allocated = allocated(session, header, found)?.with_pages(lying);
         let before = counts.events.clone();
         let objects = objects::name(
             (&mut counts.events, &mut pages),
@@ -211,6 +211,21 @@ fn parameters(header: &Header, options: SessionOptions, timeline: &Timeline) -> 
     };
     let (block_bytes, slice_ns) = (options.block_bytes, timeline.length_ns());
     Parameters { block_bytes, slice_ns, counted }
+}
+
+/// What the process has allocated. How long blocks were there is known only if all that was freed
+/// was seen, natively, too.
+pub fn allocated(
+    session: &Session,
+    header: &Header,
+    found: &Found,
+) -> Result<Allocated, RecorderError> {
+    let allocated = Allocated::read(session, header)?;
+    let unseen = found.monitored.switched.as_ref().is_some_and(|switched| {
+        let no_door = header.functions_without_door.load(Relaxed) != 0;
+        switched.unfollowed || switched.native_ns > 0 && no_door
+    });
+    Ok(if unseen { allocated.without_lives() } else { allocated })
 }
 
 /// What was counted, by the agent or by the replay of its trace.

@@ -164,7 +164,7 @@ impl Process {
             threads,
             samples: seen.map(|seen| seen.samples.clone()).unwrap_or_default(),
             sites: session.sites(header.sites.load(Relaxed) as usize + 1)?,
-            allocated: Allocated::read(&session, header)?,
+            allocated: tables::allocated(&session, header, found)?,
             counts,
             raw,
             modules,

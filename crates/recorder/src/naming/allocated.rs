@@ -1,7 +1,8 @@
 //! What programs have allocated, as the injected libraries tell it in words (`wire::objects`).
 
+use crate::clock::ticks_ns;
 use std::mem::offset_of;
-use wire::objects::{Block, FRAMES, Group, by};
+use wire::objects::{Block, FRAMES, Group, LIFE_SHIFT, UNTIMED, by};
 
 /// What one place has allocated of about one size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -14,18 +15,34 @@ pub struct RawGroup {
     pub is_mapped: bool,
     /// How many modules had been described when it appeared.
     pub modules: usize,
+    /// Blocks that were freed; `None` where that is not known.
+    pub freed: Option<u64>,
+    /// How long these had been there, all together, ns.
+    pub lived_ns: Option<u64>,
 }
 
 impl RawGroup {
     /// From the words of a record.
     pub fn of(words: &[u64]) -> Self {
+        let is_mapped = words[offset_of!(Group, by) / 8] as u32 == by::MAPPED;
+        let blocks = words[offset_of!(Group, blocks) / 8];
+        let freed = (!is_mapped).then(|| words[offset_of!(Group, freed) / 8].min(blocks));
+        let lived = words[offset_of!(Group, lived) / 8];
+        let timed = freed.is_some() && lived & UNTIMED == 0;
         Self {
             frames: std::array::from_fn(|k| words[k]),
-            blocks: words[offset_of!(Group, blocks) / 8],
+            blocks,
             bytes: words[offset_of!(Group, bytes) / 8],
-            is_mapped: words[offset_of!(Group, by) / 8] as u32 == by::MAPPED,
+            is_mapped,
             modules: (words[offset_of!(Group, files) / 8] >> 32) as usize,
+            freed,
+            lived_ns: timed.then(|| units_ns(lived)),
         }
+    }
+
+    /// How long those that were freed had been there, on average, ns.
+    pub fn lifetime_ns(&self) -> Option<u64> {
+        self.lived_ns?.checked_div(self.freed?)
     }
 }
 
@@ -38,18 +55,28 @@ pub struct RawBlock {
     pub group: u32,
     /// Logical id of the thread that allocated it; `u32::MAX`: of another process.
     pub thread: u32,
+    /// How long it was there until it was freed, ns; `None`: it was not, or that is not known.
+    pub lifetime_ns: Option<u64>,
+}
+
+/// Units of lifetimes in ns.
+fn units_ns(units: u64) -> u64 {
+    ticks_ns(units.saturating_mul(1 << LIFE_SHIFT))
 }
 
 impl RawBlock {
     /// From the words of a record.
     pub fn of(words: &[u64]) -> Self {
         let last = words[offset_of!(Block, group) / 8];
+        // Rounded up, so that none is 0.
+        let lived = words[offset_of!(Block, lived) / 8].checked_sub(1);
         Self {
             start: words[offset_of!(Block, start) / 8],
             bytes: words[offset_of!(Block, bytes) / 8],
             ordinal: words[offset_of!(Block, ordinal) / 8],
             group: last as u32,
             thread: (last >> 32) as u32,
+            lifetime_ns: lived.map(units_ns),
         }
     }
 }

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     fn block(bytes: u64) -> BlockRow {
-        BlockRow { object: 1, start: 0x1010, ordinal: 0, bytes, thread: None }
+        BlockRow { object: 1, start: 0x1010, ordinal: 0, bytes, thread: None, lifetime_ns: None }
     }
 
     fn counter() -> Element {

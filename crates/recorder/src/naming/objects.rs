@@ -72,6 +72,15 @@ impl Allocated {
         Self { on_pages, ..self }
     }
 
+    /// The same where it is not known of all blocks when they were freed.
+    pub fn without_lives(mut self) -> Self {
+        for group in &mut self.groups {
+            (group.freed, group.lived_ns) = (None, None);
+        }
+        self.blocks.iter_mut().for_each(|block| block.lifetime_ns = None);
+        self
+    }
+
     /// From groups by number, and blocks.
     pub fn new(groups: Vec<RawGroup>, mut blocks: Vec<RawBlock>) -> Self {
         blocks.retain(|b| b.group != 0 && (b.group as usize) < groups.len() && b.bytes > 0);
@@ -134,7 +143,7 @@ pub fn name(
     naming.name_pages(pages, places, sites);
     pages::without_ours(pages, &naming.rows);
     let Naming { rows, blocks, of_groups, .. } = naming;
-    let blocks: Vec<BlockRow> = blocks.into_iter().collect();
+    let blocks = without_doubles(blocks);
     let mut objects = Objects { rows, blocks, fields: Vec::new(), texts };
     let groups = of_groups.into_iter().map(|(group, row)| (row, group)).collect();
     elements::tell(&mut objects, events, &groups, allocated, places);
@@ -215,15 +224,24 @@ pub fn name_together(
             all.texts.insert(of_line[0].line, joined(texts));
         }
     }
-    all.blocks = blocks.into_iter().collect();
-    // A child has its parent's blocks, but does not know which thread allocated them.
+    all.blocks = without_doubles(blocks);
+    all
+}
+
+/// Each block once, with all that is known of it: a child has its parent's blocks, but does not
+/// know which thread allocated them, and pages do not know how long they were there.
+fn without_doubles(blocks: BTreeSet<BlockRow>) -> Vec<BlockRow> {
     let place = |block: &BlockRow| (block.object, block.start, block.ordinal, block.bytes);
-    all.blocks.dedup_by(|next, block| {
+    let mut blocks: Vec<BlockRow> = blocks.into_iter().collect();
+    blocks.dedup_by(|next, block| {
         let is_same = place(next) == place(block);
-        block.thread = block.thread.or(next.thread.filter(|_| is_same));
+        if is_same {
+            block.thread = block.thread.or(next.thread);
+            block.lifetime_ns = block.lifetime_ns.or(next.lifetime_ns);
+        }
         is_same
     });
-    all
+    blocks
 }
 
 impl Naming<'_> {
@@ -363,7 +381,14 @@ impl Naming<'_> {
         });
         if !variable.is_empty() {
             let (start, bytes) = (variable.start, variable.end - variable.start);
-            self.blocks.insert(BlockRow { object, start, ordinal: 0, bytes, thread: None });
+            self.blocks.insert(BlockRow {
+                object,
+                start,
+                ordinal: 0,
+                bytes,
+                thread: None,
+                lifetime_ns: None,
+            });
         }
         object
     }
@@ -378,6 +403,7 @@ impl Naming<'_> {
             ordinal: block.ordinal,
             bytes: block.bytes,
             thread: Some(ThreadId(block.thread)).filter(|thread| thread.index() < self.threads),
+            lifetime_ns: block.lifetime_ns,
         });
     }
 
@@ -415,6 +441,7 @@ impl Naming<'_> {
             row.site = sites.len() as u32;
             sites.push(site);
             (row.blocks, row.bytes) = (raw.blocks, raw.bytes);
+            (row.freed, row.lifetime_ns) = (raw.freed, raw.lifetime_ns());
         }
         let number = self.add_group(row);
         self.of_groups.insert(group, number);

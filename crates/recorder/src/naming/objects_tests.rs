@@ -1,5 +1,7 @@
 use super::*;
-use wire::objects::FRAMES;
+use crate::clock::ticks_ns;
+use std::mem::offset_of;
+use wire::objects::{FRAMES, LIFE_SHIFT, UNTIMED, by};
 
 fn group(blocks: u64, bytes: u64) -> RawGroup {
     let mut frames = [0; FRAMES];
@@ -8,7 +10,7 @@ fn group(blocks: u64, bytes: u64) -> RawGroup {
 }
 
 fn block(start: u64, bytes: u64, ordinal: u64) -> RawBlock {
-    RawBlock { start, bytes, ordinal, group: 2, thread: 1 }
+    RawBlock { start, bytes, ordinal, group: 2, thread: 1, lifetime_ns: None }
 }
 
 fn allocated(blocks: Vec<RawBlock>) -> Allocated {
@@ -25,6 +27,46 @@ fn blocks_are_found_by_the_lines_that_they_reach_into() {
     assert_eq!(starts(0x2fc0), [0x2000]);
     assert_eq!(starts(0x3000), [0x3000]);
     assert_eq!(found.in_line(0x3000, 1).count(), 0);
+}
+
+/// The mean of what was freed; of blocks that were mapped, and where the clock could not be read,
+/// it is not known.
+#[test]
+fn groups_tell_how_long_their_blocks_were_there() {
+    let words = |blocks: u64, by: u32, freed: u64, lived: u64| {
+        let mut words = [0_u64; size_of::<Group>() / 8];
+        words[offset_of!(Group, blocks) / 8] = blocks;
+        words[offset_of!(Group, by) / 8] = u64::from(by);
+        words[offset_of!(Group, freed) / 8] = freed;
+        words[offset_of!(Group, lived) / 8] = lived;
+        RawGroup::of(&words)
+    };
+    let unit = ticks_ns(1 << LIFE_SHIFT);
+    let found = words(5, by::MALLOC, 4, 400);
+    assert_eq!(found.freed, Some(4));
+    assert!(found.lifetime_ns().unwrap().abs_diff(100 * unit) <= 100, "{found:?}");
+    assert_eq!(words(5, by::MALLOC, 0, 0).lifetime_ns(), None);
+    let untimed = words(5, by::MALLOC, 4, UNTIMED | 400);
+    assert_eq!((untimed.freed, untimed.lifetime_ns()), (Some(4), None));
+    let mapped = words(5, by::MAPPED, 4, 400);
+    assert_eq!((mapped.freed, mapped.lifetime_ns()), (None, None));
+    let without = Allocated::new(vec![found], vec![]).without_lives().groups[0];
+    assert_eq!((without.freed, without.lifetime_ns()), (None, None));
+}
+
+/// A page knows which block lies on it, and events how long that was there.
+#[test]
+fn a_block_that_is_noted_twice_is_told_once() {
+    let row = |thread: Option<u32>, lifetime_ns| BlockRow {
+        object: 1,
+        start: 0x2000,
+        ordinal: 3,
+        bytes: 64,
+        thread: thread.map(ThreadId),
+        lifetime_ns,
+    };
+    let found = without_doubles([row(Some(1), None), row(None, Some(9))].into());
+    assert_eq!(found, [row(Some(1), Some(9))]);
 }
 
 #[test]

@@ -220,6 +220,7 @@ impl Maker<'_> {
             ordinal: life.ordinal,
             group: life.group,
             thread: thread(life).map_or(u32::MAX, |thread| thread.0),
+            lifetime_ns: None,
         };
         Allocated::new(heap.groups.clone(), heap.hit.iter().map(block).collect())
     }

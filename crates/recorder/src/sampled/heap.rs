@@ -420,6 +420,8 @@ impl HeapOf {
             bytes: group.bytes.load(Relaxed),
             is_mapped: group.by.load(Relaxed) == by::MAPPED,
             modules: usize::MAX,
+            freed: None,
+            lived_ns: None,
         };
         let groups: Vec<RawGroup> = reading.groups.records()[..count].iter().map(group).collect();
         Self {

@@ -77,7 +77,9 @@ pub fn sixteen(mut profile: Profile, fixed: bool) -> Profile {
 fn object(region: &str, name: &str, blocks: u64) -> ObjectRow {
     let callers = if blocks > 0 { "main at main.cc:40".into() } else { String::new() };
     let (region, name, bytes) = (region.into(), name.into(), 64 * blocks);
-    ObjectRow { region, name, callers, blocks, bytes, ..ObjectRow::default() }
+    let (freed, lifetime_ns) = ((blocks > 0).then_some(blocks / 2), Some(20_000_000));
+    let known = ObjectRow { freed, lifetime_ns, ..ObjectRow::default() };
+    ObjectRow { region, name, callers, blocks, bytes, ..known }
 }
 
 /// The object of a line, by its number; the heap's lines belong to the others in turn.

@@ -384,7 +384,8 @@ mod tests {
         profile
     }
 
-    const BLOCK: BlockRow = BlockRow { object: 0, start: 0, bytes: 0, ordinal: 0, thread: None };
+    const BLOCK: BlockRow =
+        BlockRow { object: 0, start: 0, bytes: 0, ordinal: 0, thread: None, lifetime_ns: None };
 
     fn of(profile: &Profile) -> Vec<LatentSharing> {
         causes(profile, None).latent

@@ -299,6 +299,7 @@ mod tests {
             ordinal,
             bytes,
             thread: None,
+            lifetime_ns: None,
         };
         profile.blocks = (0..).zip(blocks).map(block).collect();
         let memory = Memory::of(&profile);

@@ -443,8 +443,14 @@ fn of_fields(events: &[(u32, u32, CommKind, Sharing, u32, u32)]) -> Profile {
     let object = profile.objects.len().max(1) as u32;
     profile.objects.resize(object as usize, ObjectRow::default());
     profile.objects.push(made(64));
-    profile.blocks =
-        vec![profile::BlockRow { object, start: line, ordinal: 0, bytes: 64, thread: None }];
+    profile.blocks = vec![profile::BlockRow {
+        object,
+        start: line,
+        ordinal: 0,
+        bytes: 64,
+        thread: None,
+        lifetime_ns: None,
+    }];
     profile.fields = (0..)
         .zip(["head", "tail", "limit"])
         .map(|(k, name)| profile::FieldRow { object, offset: 8 * k, bytes: 8, name: name.into() })

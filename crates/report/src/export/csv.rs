@@ -1,7 +1,6 @@
 //! Comma-separated: what `threadtalk place` reads, and spreadsheets, and numpy.loadtxt.
 
-use super::for_each_row;
-use std::borrow::Cow;
+use super::dense::for_each_row;
 use std::io::{self, Write};
 use types::CommMatrix;
 
@@ -23,12 +22,4 @@ pub(super) fn line(row: &[u64], text: &mut String) {
         text.push_str(&count.to_string());
     }
     text.push('\n');
-}
-
-/// A field of RFC 4180: in quotes where it needs them.
-pub(super) fn quoted(text: &str) -> Cow<'_, str> {
-    match text.contains([',', '"', '\r', '\n']) {
-        true => Cow::Owned(format!("\"{}\"", text.replace('"', "\"\""))),
-        false => Cow::Borrowed(text),
-    }
 }

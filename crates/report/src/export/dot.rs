@@ -1,6 +1,6 @@
 //! Graphviz: `dot -Tsvg`, or `neato` for many threads. Width and weight grow with the events.
 
-use super::{GroupedBy, Nodes};
+use crate::grouped::{GroupedBy, Nodes};
 use analysis::MatrixKind;
 use std::io::{self, Write};
 use types::CommMatrix;

@@ -2,7 +2,7 @@
 //!
 //! Neighbours: `tables` writes the rows, `objects/usage.rs` answers the questions.
 
-use super::tables::{Field, Rows};
+use super::rows::{Field, Rows};
 use crate::lines::moves_a_line;
 use crate::objects::Source;
 use crate::ran::Nodes;

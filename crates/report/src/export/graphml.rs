@@ -1,6 +1,6 @@
 //! GraphML, as networkx, igraph, Gephi and yEd read it.
 
-use super::Nodes;
+use crate::grouped::Nodes;
 use analysis::MatrixKind;
 use std::io::{self, Write};
 use types::CommMatrix;

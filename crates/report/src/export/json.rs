@@ -1,6 +1,7 @@
 //! A matrix as JSON: an object with what it counts, what its rows and columns are, and its cells.
 
-use super::{GroupedBy, for_each_row};
+use super::dense::for_each_row;
+use crate::grouped::GroupedBy;
 use analysis::MatrixKind;
 use serde_json::json;
 use std::io::{self, Write};

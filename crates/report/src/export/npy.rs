@@ -1,6 +1,6 @@
 //! NumPy's array file, format 1.0 (NEP 1): magic, version, length and text of a header, data.
 
-use super::for_each_row;
+use super::dense::for_each_row;
 use std::io::{self, Write};
 use types::CommMatrix;
 

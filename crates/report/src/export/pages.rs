@@ -2,10 +2,9 @@
 //!
 //! numalize (Diener, thesis 2015, section 2.3) writes one line for each page: its number, who
 //! allocated and who first touched it from where, the structure on it, and the accesses of each
-//! thread. Neighbours: `tables` writes rows, `analysis::PageSize` has the sizes.
+//! thread. Neighbours: `rows` writes rows, `analysis::PageSize` has the sizes.
 
-use super::csv::quoted;
-use super::tables::{Field, Rows};
+use super::rows::{Field, Rows, quoted};
 use crate::lines::base_name;
 use analysis::{PageSize, pages_by_address};
 use profile::{Profile, SiteRow};

@@ -6,11 +6,10 @@
 //! `…_mask`). CSV is RFC 4180: a line of names first, fields with commas, quotes or line breaks in
 //! quotes, lines ended by CR LF. JSON is an array of objects, one a line.
 
-use super::csv::quoted;
-use super::{flows, pages};
+use super::rows::{Field, Rows, TableFormat};
+use super::{flows, objects, pages};
 use crate::lines::{Bytes, events_of};
 use profile::Profile;
-use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::io::{self, Write};
 
@@ -136,65 +135,6 @@ impl ProfileTable {
     }
 }
 
-/// A file format for a table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TableFormat {
-    /// Comma-separated values.
-    Csv,
-    /// A JSON array of objects.
-    Json,
-}
-
-/// One field.
-pub(super) enum Field<'a> {
-    Number(u64),
-    Real(f64),
-    Text(Cow<'a, str>),
-    Nothing,
-}
-
-impl From<u64> for Field<'_> {
-    fn from(number: u64) -> Self {
-        Field::Number(number)
-    }
-}
-
-impl From<u32> for Field<'_> {
-    fn from(number: u32) -> Self {
-        Field::Number(number.into())
-    }
-}
-
-impl From<Option<u32>> for Field<'_> {
-    fn from(number: Option<u32>) -> Self {
-        number.map_or(Field::Nothing, Field::from)
-    }
-}
-
-impl From<Option<f64>> for Field<'_> {
-    fn from(number: Option<f64>) -> Self {
-        number.map_or(Field::Nothing, Field::Real)
-    }
-}
-
-impl<'a> From<&'a str> for Field<'a> {
-    fn from(text: &'a str) -> Self {
-        Field::Text(Cow::Borrowed(text))
-    }
-}
-
-impl<'a> From<&'a String> for Field<'a> {
-    fn from(text: &'a String) -> Self {
-        Field::Text(Cow::Borrowed(text))
-    }
-}
-
-impl From<String> for Field<'_> {
-    fn from(text: String) -> Self {
-        Field::Text(Cow::Owned(text))
-    }
-}
-
 /// Writes one table.
 ///
 /// # Errors
@@ -205,7 +145,7 @@ pub fn write_table(
     format: TableFormat,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let mut rows = Rows { names: table.names(), format, out, written: 0 };
+    let mut rows = Rows::new(table.names(), format, out);
     rows.start()?;
     match table {
         ProfileTable::Threads => threads(profile, &mut rows),
@@ -214,9 +154,9 @@ pub fn write_table(
         ProfileTable::Running => running(profile, &mut rows),
         ProfileTable::Comm => comm(profile, &mut rows),
         ProfileTable::Sites => sites(profile, &mut rows),
-        ProfileTable::Objects => objects(profile, &mut rows),
-        ProfileTable::Blocks => blocks(profile, &mut rows),
-        ProfileTable::Fields => fields(profile, &mut rows),
+        ProfileTable::Objects => objects::objects(profile, &mut rows),
+        ProfileTable::Blocks => objects::blocks(profile, &mut rows),
+        ProfileTable::Fields => objects::fields(profile, &mut rows),
         ProfileTable::Lines => lines(profile, &mut rows),
         ProfileTable::Events => events(profile, &mut rows),
         ProfileTable::Flow => flows::flow(profile, &mut rows),
@@ -262,11 +202,9 @@ impl ProfileTable {
                 &["site", "address", "module", "offset", "function", "file", "line", "inlined"]
             }
             ProfileTable::Calls => &["site", "path", "count"],
-            ProfileTable::Objects => &[
-                "object", "region", "name", "site", "callers", "blocks", "bytes", "type", "stride",
-            ],
-            ProfileTable::Blocks => &["object", "start", "bytes", "ordinal", "thread"],
-            ProfileTable::Fields => &["object", "offset", "bytes", "name"],
+            ProfileTable::Objects => &objects::OBJECTS,
+            ProfileTable::Blocks => &objects::BLOCKS,
+            ProfileTable::Fields => &objects::FIELDS,
             ProfileTable::Flow => &flows::FLOW,
             ProfileTable::Usage => &flows::USAGE,
             ProfileTable::Pages => &pages::PAGES,
@@ -399,46 +337,9 @@ fn sites(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
     Ok(())
 }
 
-fn objects(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
-    for (number, row) in (0u32..).zip(&profile.objects) {
-        rows.row(&[
-            number.into(),
-            (&row.region).into(),
-            (&row.name).into(),
-            row.site.into(),
-            (&row.callers).into(),
-            row.blocks.into(),
-            row.bytes.into(),
-            (&row.element).into(),
-            row.stride.into(),
-        ])?;
-    }
-    Ok(())
-}
-
 fn calls(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
     for row in &profile.calls {
         rows.row(&[row.site.into(), (&row.path).into(), row.count.into()])?;
-    }
-    Ok(())
-}
-
-fn blocks(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
-    for row in &profile.blocks {
-        rows.row(&[
-            row.object.into(),
-            format!("{:#x}", row.start).into(),
-            row.bytes.into(),
-            row.ordinal.into(),
-            row.thread.map_or(Field::Nothing, |thread| thread.0.into()),
-        ])?;
-    }
-    Ok(())
-}
-
-fn fields(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
-    for row in &profile.fields {
-        rows.row(&[row.object.into(), row.offset.into(), row.bytes.into(), (&row.name).into()])?;
     }
     Ok(())
 }
@@ -489,72 +390,6 @@ fn events(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
         ])?;
     }
     Ok(())
-}
-
-/// Writes rows in a format.
-pub(super) struct Rows<'a> {
-    names: &'static [&'static str],
-    format: TableFormat,
-    out: &'a mut dyn Write,
-    written: u64,
-}
-
-impl Rows<'_> {
-    fn start(&mut self) -> io::Result<()> {
-        match self.format {
-            TableFormat::Csv => write!(self.out, "{}\r\n", self.names.join(",")),
-            TableFormat::Json => write!(self.out, "["),
-        }
-    }
-
-    pub(super) fn row(&mut self, fields: &[Field<'_>]) -> io::Result<()> {
-        assert_eq!(fields.len(), self.names.len());
-        match self.format {
-            TableFormat::Csv => self.csv(fields),
-            TableFormat::Json => self.json(fields),
-        }?;
-        self.written += 1;
-        Ok(())
-    }
-
-    fn csv(&mut self, fields: &[Field<'_>]) -> io::Result<()> {
-        for (index, field) in fields.iter().enumerate() {
-            if index > 0 {
-                write!(self.out, ",")?;
-            }
-            match field {
-                Field::Number(number) => write!(self.out, "{number}")?,
-                Field::Real(number) => write!(self.out, "{number}")?,
-                Field::Text(text) => write!(self.out, "{}", quoted(text))?,
-                Field::Nothing => {}
-            }
-        }
-        write!(self.out, "\r\n")
-    }
-
-    fn json(&mut self, fields: &[Field<'_>]) -> io::Result<()> {
-        write!(self.out, "{}{{", if self.written == 0 { "\n" } else { ",\n" })?;
-        for (index, (name, field)) in self.names.iter().zip(fields).enumerate() {
-            if index > 0 {
-                write!(self.out, ",")?;
-            }
-            write!(self.out, "\"{name}\":")?;
-            match field {
-                Field::Number(number) => write!(self.out, "{number}")?,
-                Field::Real(number) => write!(self.out, "{number}")?,
-                Field::Text(text) => serde_json::to_writer(&mut *self.out, text)?,
-                Field::Nothing => write!(self.out, "null")?,
-            }
-        }
-        write!(self.out, "}}")
-    }
-
-    fn finish(self) -> io::Result<()> {
-        if self.format == TableFormat::Json {
-            write!(self.out, "\n]\n")?;
-        }
-        self.out.flush()
-    }
 }
 
 fn returns(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {

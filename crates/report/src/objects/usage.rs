@@ -306,6 +306,7 @@ mod tests {
             ordinal,
             bytes: 8,
             thread: Some(ThreadId(thread)),
+            lifetime_ns: None,
         };
         // Each thread's counter is a block of its own, allocated by itself, or by T0.
         let own = |p: &mut Profile| {

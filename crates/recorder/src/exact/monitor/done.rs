@@ -4,7 +4,7 @@
 //! processes.
 
 use super::Process;
-use crate::clock::clock;
+use crate::clock::{clock, ticks_ns};
 use crate::session::Session;
 use crate::switching::{Code, Done, steps};
 use std::sync::atomic::Ordering::Relaxed;
@@ -26,7 +26,7 @@ impl Process<'_> {
         let calls = std::mem::take(&mut self.calls_made);
         done.calls += calls;
         let steps_ns = steps::time_ns(self.counted.steps);
-        let translating = steps::ticks_ns(self.counted.translating);
+        let translating = ticks_ns(self.counted.translating);
         // Where little else is done, what is left is chance.
         let other = match code {
             Code::Light => translating.min(cpu_ns / 5 * 4),

@@ -5,7 +5,6 @@
 use crate::clock::cpu_time;
 use std::arch::asm;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
 use wire::objects::HOOK_PARTS;
 
 /// Cycles that a check that passes takes, and an addition to a tally: between windows, pairs, cg,
@@ -26,22 +25,6 @@ pub fn time_ns([checks, additions]: [u64; 2]) -> u64 {
 /// Processor time of looks at what is allocated or freed, in parts as threads count them, ns.
 pub fn hooks_ns(parts: u64) -> u64 {
     (parts as f64 / HOOK_PARTS as f64 * HOOK_CYCLES * cycle()) as u64
-}
-
-/// How long these ticks of the processor's clock take, ns.
-pub fn ticks_ns(ticks: u64) -> u64 {
-    static TICK_NS: OnceLock<f64> = OnceLock::new();
-    (ticks as f64 * *TICK_NS.get_or_init(tick_ns)) as u64
-}
-
-/// Length of a tick, by what passes in a moment.
-fn tick_ns() -> f64 {
-    const MOMENT: Duration = Duration::from_micros(200);
-    // SAFETY: this process may read the clock.
-    let ticks = || unsafe { core::arch::x86_64::_rdtsc() };
-    let (start, first) = (Instant::now(), ticks());
-    while start.elapsed() < MOMENT {}
-    start.elapsed().as_nanos() as f64 / ticks().saturating_sub(first).max(1) as f64
 }
 
 fn cycle() -> f64 {
