@@ -10,6 +10,8 @@ macro_rules! variables {
     };
 }
 
+#[path = "build/blocks.rs"]
+mod blocks;
 #[path = "build/header.rs"]
 mod header;
 #[path = "src/layouts.rs"]

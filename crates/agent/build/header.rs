@@ -139,7 +139,7 @@ macro_rules! structure {
         let mut structure = Structure::<$rust>::begin($header, $name);
         $(
             // SAFETY: only computes the address of a field; it is never called.
-            structure.field(stringify!($field), offset_of!($rust, $field), |s| unsafe {
+            structure.field(stringify!($field), core::mem::offset_of!($rust, $field), |s| unsafe {
                 &raw const (*s).$field
             });
         )*

@@ -1,0 +1,142 @@
+//! What the slow paths share with Rust of what the program allocates; see `shared.rs`.
+
+use crate::header::{Header, InC, Structure, constants, in_c, structure};
+use crate::layouts::{
+    self, AllocatedBlock, Blocks, Call, Chain, Cover, Mapping, Rule, Told, how, rule,
+};
+use wire::objects;
+
+in_c! {
+    AllocatedBlock: "struct block",
+    Blocks: "struct blocks",
+    Call: "struct call",
+    Chain: "struct chain",
+    Rule: "struct rule",
+    Told: "struct told",
+}
+
+/// What is known of allocated blocks.
+pub fn blocks(h: &mut Header) {
+    constants!(
+        h,
+        FOLDED_BITS = layouts::FOLDED_BITS,
+        LARGE_SHIFT = objects::LARGE_SHIFT,
+        INDEX_BITS = layouts::INDEX_BITS,
+        RETURN_BITS = layouts::RETURN_BITS,
+        RECORDS_AT_ONCE = layouts::RECORDS_AT_ONCE,
+        MAX_CALLS = layouts::MAX_CALLS,
+        FRAMES = objects::FRAMES,
+        MAX_GROUPS = objects::MAX_GROUPS as u32,
+        OTHERS = objects::OTHERS,
+        BY_MAPPED = objects::by::MAPPED,
+        LIFE_SHIFT = objects::LIFE_SHIFT,
+        UNTIMED = objects::UNTIMED,
+        NO_NUMBER = layouts::NO_NUMBER,
+        MAX_ZONES = objects::MAX_ZONES as u32,
+        FIRST_ZONE = objects::FIRST_ZONE,
+        ZONE_SIZES = layouts::ZONE_SIZES,
+        VARIOUS = layouts::VARIOUS,
+        STRETCH_SHIFT = layouts::STRETCH_SHIFT,
+    );
+    structure!(
+        h,
+        "block" = AllocatedBlock {
+            start,
+            bytes,
+            ordinal,
+            group,
+            next,
+            version,
+            thread,
+            described,
+            born,
+            number
+        }
+    );
+    structure!(h, "place" = Cover { covering, starting });
+    structure!(h, "mapping" = Mapping { start, bytes, ordinal, group, thread });
+    structure!(
+        h,
+        "blocks" = Blocks {
+            lines,
+            pages,
+            stretches,
+            records,
+            index,
+            returns,
+            rules,
+            mapped_pages,
+            mapped_cells,
+            mapped_stretches,
+            code_gone,
+            used,
+            most,
+            epoch,
+            unmappings
+        }
+    );
+}
+
+/// What sessions hold of what is allocated.
+pub fn groups(h: &mut Header) {
+    structure!(h, "zone" = objects::Zone { start, bytes });
+    structure!(
+        h,
+        "group" =
+            objects::Group { frames, blocks, bytes, by, digits, files, modules, freed, lived }
+    );
+    structure!(h, "described" = objects::Block { start, bytes, ordinal, group, thread, lived });
+}
+
+/// What is known of calls that allocate.
+pub fn allocations(h: &mut Header) {
+    constants!(
+        h,
+        TAKES_BYTES = how::BYTES_FIRST,
+        TAKES_PRODUCT = how::PRODUCT,
+        TAKES_BYTES_SECOND = how::BYTES_SECOND,
+        TAKES_BYTES_THIRD = how::BYTES_THIRD,
+        REALLOCATES = how::MOVES,
+        REALLOCATES_PRODUCT = how::MOVES_PRODUCT,
+        FREES = how::FREES,
+        RETURNED = how::RETURNED,
+        RBP_SHIFT = rule::RBP_SHIFT,
+        BY_RBP = rule::BY_RBP,
+        LEADS_ON = rule::LEADS_ON,
+    );
+    structure!(h, "rule" = Rule { address, word });
+    constants!(h, CHAIN_BITS = layouts::CHAIN_BITS, MAX_TOLD = layouts::MAX_TOLD);
+    structure!(h, "told" = Told { above, value, is_stack });
+    structure!(
+        h,
+        "chain" = Chain {
+            back,
+            told,
+            count,
+            digits,
+            by,
+            group,
+            by_frame_pointer,
+            frame_pointer,
+            code_gone
+        }
+    );
+    structure!(
+        h,
+        "call" = Call {
+            stack,
+            frames,
+            frame_pointer,
+            new_group,
+            bytes,
+            old,
+            record,
+            ordinal,
+            born,
+            version,
+            group,
+            how,
+            by
+        }
+    );
+}
