@@ -4,7 +4,8 @@ use crate::header::{Header, InC, Structure, constants, in_c, structure};
 use crate::layouts::{
     self, AllocatedBlock, Blocks, Call, Chain, Cover, Mapping, Rule, Told, how, rule,
 };
-use wire::objects;
+use std::mem::offset_of;
+use wire::{objects, session};
 
 in_c! {
     AllocatedBlock: "struct block",
@@ -79,11 +80,27 @@ pub fn blocks(h: &mut Header) {
 
 /// What sessions hold of what is allocated.
 pub fn groups(h: &mut Header) {
+    constants!(
+        h,
+        PAGE_FREED = offset_of!(session::ThreadPage, allocating.freed),
+        FREED_KEPT = objects::FREED_KEPT,
+    );
+    structure!(h, "freed" = objects::Freed { group, count, lived });
     structure!(h, "zone" = objects::Zone { start, bytes });
     structure!(
         h,
-        "group" =
-            objects::Group { frames, blocks, bytes, by, digits, files, modules, freed, lived }
+        "group" = objects::Group {
+            blocks,
+            bytes,
+            freed,
+            lived,
+            padding,
+            frames,
+            by,
+            digits,
+            files,
+            modules
+        }
     );
     structure!(h, "described" = objects::Block { start, bytes, ordinal, group, thread, lived });
 }

@@ -276,7 +276,7 @@ fn thread_page(h: &mut Header) {
         HOOK_PARTS = objects::HOOK_PARTS,
         UNFOLLOWED_NOTHING = objects::unfollowed::NOTHING,
         UNFOLLOWED_BUT_FREED = objects::unfollowed::BUT_FREED,
-        PAGE_HOOKS = offset_of!(session::ThreadPage, hooks),
+        PAGE_HOOKS = offset_of!(session::ThreadPage, allocating.hooks),
         CONTROL_APP_RSP = control::APP_RSP - control::PAGE,
         CONTROL_SITE = control::SITE - control::PAGE,
         CONTROL_THREAD = control::THREAD - control::PAGE,

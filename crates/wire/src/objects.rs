@@ -44,6 +44,8 @@ pub const MAX_BLOCKS: usize = 1 << 20;
 pub const MAX_MAPPINGS: usize = 1 << 14;
 /// Most bytes of the path of a mapped file.
 pub const MAPPING_PATH: usize = 488;
+/// Groups whose freed blocks a thread counts by itself at a time.
+pub const FREED_KEPT: usize = 16;
 /// Most return addresses that name a place.
 pub const FRAMES: usize = 6;
 /// log2 of the smallest size of a block that is no longer looked up by its line.
@@ -75,15 +77,44 @@ pub mod by {
     pub const MAPPED: u32 = 7;
 }
 
-/// Blocks that one place has allocated, whose sizes have the same number of binary digits.
+/// What a thread counts of what it allocates and frees.
 #[repr(C)]
+pub struct Allocating {
+    /// How often it was looked at: [`HOOK_PARTS`] for each look, 1 for each that was left out.
+    pub hooks: AtomicU64,
+    /// Blocks that were freed and do not count in their groups yet; of a group at its number modulo
+    /// [`FREED_KEPT`].
+    pub freed: [Freed; FREED_KEPT],
+}
+
+/// Blocks of a group that a thread has freed since it last added them to it. Otherwise threads
+/// would take the group's cache line from each other.
+#[repr(C)]
+pub struct Freed {
+    /// The group; 0 = none.
+    pub group: AtomicU32,
+    /// How many blocks.
+    pub count: AtomicU32,
+    /// As [`Group::lived`].
+    pub lived: AtomicU64,
+}
+
+/// Blocks that one place has allocated, whose sizes have the same number of binary digits.
+#[repr(C, align(128))]
 pub struct Group {
-    /// Return addresses, innermost first; 0 = no more are known.
-    pub frames: [AtomicU64; FRAMES],
-    /// How many blocks were allocated.
+    /// How many blocks were allocated. What threads count lies on one cache line.
     pub blocks: AtomicU64,
     /// Their bytes.
     pub bytes: AtomicU64,
+    /// How many of the blocks were freed; not of those that were mapped.
+    pub freed: AtomicU64,
+    /// How long these were there, all together, in units of 2^[`LIFE_SHIFT`] ticks, rounded at
+    /// random; with [`UNTIMED`] not known.
+    pub lived: AtomicU64,
+    /// Unused.
+    pub padding: [u64; 4],
+    /// Return addresses, innermost first; 0 = no more are known.
+    pub frames: [AtomicU64; FRAMES],
     /// One of [`by`].
     pub by: AtomicU32,
     /// Binary digits of the sizes.
@@ -93,11 +124,6 @@ pub struct Group {
     /// How many modules had been described when the group appeared: its return addresses lie in
     /// the last one of these that is mapped there.
     pub modules: AtomicU32,
-    /// How many of the blocks were freed; not of those that were mapped.
-    pub freed: AtomicU64,
-    /// How long these were there, all together, in units of 2^[`LIFE_SHIFT`] ticks, rounded at
-    /// random; with [`UNTIMED`] not known.
-    pub lived: AtomicU64,
 }
 
 /// A block with events on a line that was kept.
@@ -143,5 +169,6 @@ pub struct Mapping {
 
 const _: () = assert!(size_of::<Mapping>() == 512);
 const _: () = assert!(size_of::<Zone>() == 16);
-const _: () = assert!(size_of::<Group>() == 96);
+const _: () = assert!(size_of::<Freed>() == 16 && FREED_KEPT.is_power_of_two());
+const _: () = assert!(size_of::<Group>() == 128);
 const _: () = assert!(size_of::<Block>() == 40);

@@ -30,7 +30,7 @@
 use crate::detail::Footprint;
 use crate::lone;
 use crate::objects::{
-    Block, Group, MAX_BLOCKS, MAX_GROUPS, MAX_MAPPINGS, MAX_ZONES, Mapping, Zone,
+    Allocating, Block, Group, MAX_BLOCKS, MAX_GROUPS, MAX_MAPPINGS, MAX_ZONES, Mapping, Zone,
 };
 use crate::paths::{MAX_PATHS, Path};
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
@@ -43,8 +43,8 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 /// system calls; 6: windows; 7: checks in tallies, tracked blocks, memory shared by processes,
 /// objects; 8: call paths, zones, mapped files; 9: pages; 10: light code between windows; 11: first
 /// writes of unknown blocks; 12: filtered traces; 13: which file a mapping was of; 14: lone
-/// programs; 15: returns; 16: native time; 18: gaps; 21: solo time.
-pub const VERSION: u32 = 23;
+/// programs; 15: returns; 16: native time; 18: gaps; 21: solo time; 24: lifetimes.
+pub const VERSION: u32 = 24;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
 /// Added where otherwise an odd number of variables would be taken out again: see
@@ -581,9 +581,8 @@ pub struct ThreadPage {
     pub late_blocks: AtomicU64,
     /// How much memory the thread comes to in windows.
     pub footprint: Footprint,
-    /// How often it was looked at what the thread allocates and frees: [`HOOK_PARTS`] for each
-    /// look, 1 for each that was left out.
-    pub hooks: AtomicU64,
+    /// What it allocates and frees.
+    pub allocating: Allocating,
     /// Ticks of the processor's clock in the dispatcher, which translates.
     pub translating: AtomicU64,
 }

@@ -2,7 +2,7 @@
 // recorder can be tested apart from it. FAKE_MODE: "silent" leaves the session alone, "fail" says
 // that there was no room for the shadow memory, "limits" reaches every limit.
 //
-// The offsets are those of crates/wire/src/session.rs and detail.rs, version 23.
+// The offsets are those of crates/wire/src/session.rs and detail.rs, version 24.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>

@@ -1,5 +1,6 @@
 // Blocks that are there for a known time, each handed over from one thread to another: many for
-// MS milliseconds each, one that is never freed, and one that is moved again and again.
+// MS milliseconds each, one that is never freed, one that is moved again and again, and two of each
+// of many sizes.
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -19,6 +20,18 @@ __attribute__((noinline)) static void *make_short(void) { return malloc(BYTES); 
 __attribute__((noinline)) static void *make_kept(void) { return malloc(BYTES); }
 __attribute__((noinline)) static void *make_moved(void) { return malloc(BYTES); }
 
+__attribute__((noinline)) static void *make_sized(size_t bytes) { return malloc(bytes); }
+
+// Larger ones may come to lie where smaller ones were.
+static void make_sizes(void) {
+    for (volatile int k = 0; k < 2; k++)
+        for (int shift = 6; shift < 24; shift++) {
+            void *block = make_sized((size_t)1 << shift);
+            hand_over(block, 1);
+            free(block);
+        }
+}
+
 int main(int count, char **words) {
     long ms = count > 1 ? atol(words[1]) : 20;
     char *kept = make_kept(), *moved = make_moved();
@@ -33,6 +46,7 @@ int main(int count, char **words) {
     }
     hand_over(moved, LINES);
     free(moved);
+    make_sizes();
     // A child frees what its parent has allocated: of that nothing is known here.
     if (fork() == 0) {
         free(kept);

@@ -102,6 +102,24 @@ static int step(struct thread *t, struct known *k) {
     return 1;
 }
 
+// How many blocks are not found where one of each kind has been, one after the other.
+static u64 lost_at_same_start(struct thread *t) {
+    static const u64 bytes[KINDS_OF_SIZE] = {64, 1 << 16, 1 << 22};
+    u64 lost = 0;
+    for (int first = 0; first < KINDS_OF_SIZE; first++)
+        for (int second = 0; second < KINDS_OF_SIZE; second++) {
+            u64 start = BASE + SPACE + ((u64)(first * KINDS_OF_SIZE + second) << 23) + 16;
+            struct known found, both[] = {{.bytes = bytes[first]}, {.bytes = bytes[second]}};
+            for (int n = 0; n < 2; n++) {
+                both[n].start = start, both[n].group = ALLOCATED, both[n].ordinal = ++next_ordinal;
+                add_block(t, &both[n]);
+                int known = block_from(start, &found) && found.ordinal == both[n].ordinal;
+                lost += !known || !end_block(&found);
+            }
+        }
+    return lost;
+}
+
 int main(void) {
     static struct thread thread;
     if (!map_tables()) {
@@ -122,6 +140,7 @@ int main(void) {
             in_blocks += expected != 0;
         }
     }
+    not_freed += lost_at_same_start(&thread);
     printf("wrong %llu, not freed %llu, in blocks %llu of %d\n", (unsigned long long)wrong,
            (unsigned long long)not_freed, (unsigned long long)in_blocks, STEPS * LOOKS);
     return wrong || not_freed || in_blocks < (u64)STEPS * LOOKS / 2;

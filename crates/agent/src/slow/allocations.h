@@ -281,13 +281,14 @@ u64 tt_unknown_return(const struct thread *t) {
 u64 tt_unknown_rule(struct thread *t) { return find_callers(t, &t->calls[t->calls_under_way - 1]); }
 
 // A block that was there keeps what is known of it, but for its size.
-static void keep_identity(const struct call *c, const struct known *before, struct known *k) {
+static void keep_identity(struct thread *t, const struct call *c, const struct known *before,
+                          struct known *k) {
     const struct group *old = group_named(c->group);
     k->group = c->group;
     k->ordinal = c->ordinal;
     k->born = (u32)c->born;
     if (c->group != OTHERS && old->digits != digits_of(k->bytes)) {
-        count_freed(before);
+        count_freed(t, before);
         k->group = find_group(old->frames, old->by, digits_of(k->bytes), old);
         k->ordinal = count_block(k->group, k->bytes);
     }
@@ -302,12 +303,12 @@ static void end_call(struct thread *t, const struct call *c, u64 result) {
         .record = c->record, .version = c->version, .group = c->group, .born = (u32)c->born};
     int ended = c->record && (result || !c->bytes) && end_block(&before);
     if (ended && !result)
-        count_freed(&before);
+        count_freed(t, &before);
     if (!result)
         return;
     struct known k = {.start = result, .bytes = c->bytes ? c->bytes : 1, .thread = (u32)t->id};
     if (c->record) {
-        keep_identity(c, &before, &k);
+        keep_identity(t, c, &before, &k);
     } else {
         k.born = born_now();
         k.group = c->new_group ? (u32)c->new_group : find_group(c->frames, c->by, digits_of(k.bytes), 0);
@@ -327,11 +328,11 @@ static void returned(struct thread *t, u64 result, u64 stack) {
     end_call(t, &t->calls[--t->calls_under_way], result);
 }
 
-static void end_block_from(u64 start) {
+static void end_block_from(struct thread *t, u64 start) {
     struct known k;
     // What was allocated before a fork is the parent's.
     if (start && block_from(start, &k) && end_block(&k) && k.thread != ~0u)
-        count_freed(&k);
+        count_freed(t, &k);
 }
 
 // What is not to be looked at now, one of UNFOLLOWED_….
@@ -354,13 +355,13 @@ u64 tt_hook(struct thread *t, u64 what, const struct saved *r, u64 rbp) {
     *(u64 *)(t->page + PAGE_HOOKS) += looks ? HOOK_PARTS : 1;
     if (unfollowed != UNFOLLOWED_NOTHING) {
         if (looks)
-            end_block_from(r->rdi);
+            end_block_from(t, r->rdi);
         return 0;
     }
     if (what == RETURNED)
         returned(t, r->rax, stack);
     else if (how == FREES)
-        end_block_from(r->rdi);
+        end_block_from(t, r->rdi);
     else
         return begin_call(t, what, r, stack, rbp);
     return 0;

@@ -14,23 +14,42 @@ static inline u32 born_now(void) {
     return now ? now : 1;
 }
 
+// What a thread has counted of a group.
+static void add_to_group(u32 group, u64 count, u64 lived) {
+    struct group *g = group_named(group);
+    __atomic_fetch_add(&g->freed, count, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&g->lived, lived, __ATOMIC_RELAXED);
+}
+
+// Where the thread counts what is freed of the group. What it has counted of another one there is
+// added to that.
+static struct freed *counter_of(struct thread *t, u32 group) {
+    struct freed *f = (struct freed *)(t->page + PAGE_FREED) + group % FREED_KEPT;
+    if (f->group != group) {
+        struct freed last = *f;
+        *f = (struct freed){.group = group};
+        if (last.count)
+            add_to_group(last.group, last.count, last.lived);
+    }
+    return f;
+}
+
 // A block was freed, and ended; of one that is described in the session, its record says how long
 // it was there.
-static void count_freed(const struct known *k) {
+static void count_freed(struct thread *t, const struct known *k) {
     if (k->group == OTHERS)
         return;
-    struct group *g = group_named(k->group);
     int timed = k->born && has_clock();
     u32 lived = timed ? clock_units(LIFE_SHIFT) - k->born : 0;
-    if (is_alone()) {
-        g->freed++;
-        g->lived += lived;
-    } else {
-        __atomic_fetch_add(&g->freed, 1, __ATOMIC_RELAXED);
-        __atomic_fetch_add(&g->lived, lived, __ATOMIC_RELAXED);
+    struct freed *f = counter_of(t, k->group);
+    f->lived += lived;
+    if (++f->count == 1u << 31) {
+        add_to_group(f->group, f->count, f->lived);
+        f->count = 0;
+        f->lived = 0;
     }
     if (!timed)
-        __atomic_fetch_or(&g->lived, UNTIMED, __ATOMIC_RELAXED);
+        __atomic_fetch_or(&group_named(k->group)->lived, UNTIMED, __ATOMIC_RELAXED);
     else if (k->number != NO_NUMBER)
         __atomic_store_n(&((struct described *)tt_session.blocks)[k->number].lived, (u64)lived + 1,
                          __ATOMIC_RELAXED);

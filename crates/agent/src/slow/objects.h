@@ -300,20 +300,19 @@ static void add_block(struct thread *t, const struct known *k) {
         add_large(t, k, stretch_of(k->start), (last >> STRETCH_SHIFT) - (k->start >> STRETCH_SHIFT) + 1);
 }
 
+// Whether it names the record of a live block that begins at the address.
+static inline int begins_at(u32 name, u64 start) {
+    return name && block_named(name)->start == start && bytes_of(block_named(name));
+}
+
 // The live block that begins at the address; whether there is one.
 static int block_from(u64 start, struct known *k) {
-    int live;
-    struct block *b = 0;
-    for (u32 name = *first_in_line(start); name && !b; name = block_named(name)->next)
-        if (block_named(name)->start == start && bytes_of(block_named(name)))
-            b = block_named(name);
-    u32 page = name_of_starting(page_of(start)), stretch = name_of_starting(stretch_of(start));
-    if (!b && page && block_named(page)->start == start)
-        b = block_named(page);
-    if (!b && stretch && block_named(stretch)->start == start)
-        b = block_named(stretch);
-    live = b && read_block(b, start, k);
-    return live && k->start == start;
+    u32 name = *first_in_line(start);
+    while (name && !begins_at(name, start))
+        name = block_named(name)->next;
+    if (!name && !begins_at(name = name_of_starting(page_of(start)), start))
+        name = name_of_starting(stretch_of(start));
+    return begins_at(name, start) && read_block(block_named(name), start, k) && k->start == start;
 }
 
 // The record's number among those that are described in the session. Only of a claimed record.

@@ -493,7 +493,7 @@ impl<'a> Process<'a> {
             }
             counted.events += page.events.load(Relaxed).saturating_sub(last.events);
             last.events = page.events.load(Relaxed);
-            let hooks = page.hooks.load(Relaxed);
+            let hooks = page.allocating.hooks.load(Relaxed);
             counted.hooks += hooks.saturating_sub(std::mem::replace(&mut last.hooks, hooks));
             let ticks = page.translating.load(Relaxed);
             let before = std::mem::replace(&mut last.translating, ticks);

@@ -1,8 +1,11 @@
 //! What programs have allocated, as the injected libraries tell it in words (`wire::objects`).
 
 use crate::clock::ticks_ns;
+use crate::error::RecorderError;
+use crate::session::Session;
 use std::mem::offset_of;
-use wire::objects::{Block, FRAMES, Group, LIFE_SHIFT, UNTIMED, by};
+use wire::objects::{Block, FRAMES, FREED_KEPT, Freed, Group, LIFE_SHIFT, UNTIMED, by};
+use wire::session::{ThreadPage, thread_offset};
 
 /// What one place has allocated of about one size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -17,8 +20,9 @@ pub struct RawGroup {
     pub modules: usize,
     /// Blocks that were freed; `None` where that is not known.
     pub freed: Option<u64>,
-    /// How long these had been there, all together, ns.
-    pub lived_ns: Option<u64>,
+    /// How long these had been there, all together, in units of 2^[`LIFE_SHIFT`] ticks; `None`
+    /// where that is not known.
+    pub lived: Option<u64>,
 }
 
 impl RawGroup {
@@ -26,24 +30,50 @@ impl RawGroup {
     pub fn of(words: &[u64]) -> Self {
         let is_mapped = words[offset_of!(Group, by) / 8] as u32 == by::MAPPED;
         let blocks = words[offset_of!(Group, blocks) / 8];
-        let freed = (!is_mapped).then(|| words[offset_of!(Group, freed) / 8].min(blocks));
+        let freed = (!is_mapped).then(|| words[offset_of!(Group, freed) / 8]);
         let lived = words[offset_of!(Group, lived) / 8];
         let timed = freed.is_some() && lived & UNTIMED == 0;
         Self {
-            frames: std::array::from_fn(|k| words[k]),
+            frames: std::array::from_fn(|k| words[offset_of!(Group, frames) / 8 + k]),
             blocks,
             bytes: words[offset_of!(Group, bytes) / 8],
             is_mapped,
             modules: (words[offset_of!(Group, files) / 8] >> 32) as usize,
             freed,
-            lived_ns: timed.then(|| units_ns(lived)),
+            lived: timed.then_some(lived),
         }
     }
 
     /// How long those that were freed had been there, on average, ns.
     pub fn lifetime_ns(&self) -> Option<u64> {
-        self.lived_ns?.checked_div(self.freed?)
+        let [lived, freed] = [self.lived?, self.freed?];
+        (freed > 0).then(|| units_ns(lived) / freed)
     }
+}
+
+/// Adds what threads have freed that does not count in its groups yet.
+pub fn add_freed(
+    groups: &mut [RawGroup],
+    session: &Session,
+    threads: usize,
+) -> Result<(), RecorderError> {
+    let start = offset_of!(ThreadPage, allocating.freed) as u64;
+    let (each, count) = (size_of::<Freed>() / 8, FREED_KEPT);
+    for thread in 0..threads {
+        let words = session.words(thread_offset(thread) + start, each * count)?;
+        for words in words.chunks_exact(each) {
+            let (group, freed) = (words[0] as u32 as usize, words[0] >> 32);
+            let lived = words[offset_of!(Freed, lived) / 8];
+            if let Some(group) = groups.get_mut(group) {
+                group.freed = group.freed.map(|before| before + freed);
+                group.lived = group.lived.map(|before| before + lived);
+            }
+        }
+    }
+    for group in groups {
+        group.freed = group.freed.map(|freed| freed.min(group.blocks));
+    }
+    Ok(())
 }
 
 /// A block with events.

@@ -5,7 +5,7 @@
 //! by the zone of memory that it is in.
 //! Neighbours: `session` has the records, `places` names addresses, `tables` asks.
 
-use crate::allocated::{RawBlock, RawGroup};
+use crate::allocated::{RawBlock, RawGroup, add_freed};
 use crate::elements;
 use crate::error::RecorderError;
 use crate::frames::Allocation;
@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering::Acquire;
 use types::ThreadId;
 use types::numbers::grouped;
 use wire::objects::{Block, FIRST_ZONE, Group, MAX_BLOCKS, MAX_GROUPS, MAX_ZONES, OTHERS, Zone};
-use wire::session::{BLOCKS_OFFSET, GROUPS_OFFSET, Header, ZONES_OFFSET};
+use wire::session::{BLOCKS_OFFSET, GROUPS_OFFSET, Header, MAX_THREADS, ZONES_OFFSET};
 
 /// Bytes of the lines of memory in a profile.
 const LINE_BYTES: u64 = 64;
@@ -59,7 +59,9 @@ impl Allocated {
         let (group, block) = (size_of::<Group>(), size_of::<Block>());
         let groups = words(GROUPS_OFFSET, &header.groups, MAX_GROUPS, group)?;
         let blocks = words(BLOCKS_OFFSET, &header.blocks_described, MAX_BLOCKS, block)?;
-        let groups = groups.chunks_exact(group / 8).map(RawGroup::of).collect();
+        let threads = (header.threads.load(Acquire) as usize).min(MAX_THREADS);
+        let mut groups: Vec<RawGroup> = groups.chunks_exact(group / 8).map(RawGroup::of).collect();
+        add_freed(&mut groups, session, threads)?;
         let blocks = blocks.chunks_exact(block / 8).map(RawBlock::of).collect();
         let zones = words(ZONES_OFFSET, &header.zones, MAX_ZONES, size_of::<Zone>())?;
         let zones = zones.chunks_exact(2).map(|zone| (zone[0], zone[1])).collect();
@@ -75,7 +77,7 @@ impl Allocated {
     /// The same where it is not known of all blocks when they were freed.
     pub fn without_lives(mut self) -> Self {
         for group in &mut self.groups {
-            (group.freed, group.lived_ns) = (None, None);
+            (group.freed, group.lived) = (None, None);
         }
         self.blocks.iter_mut().for_each(|block| block.lifetime_ns = None);
         self

@@ -421,7 +421,7 @@ impl HeapOf {
             is_mapped: group.by.load(Relaxed) == by::MAPPED,
             modules: usize::MAX,
             freed: None,
-            lived_ns: None,
+            lived: None,
         };
         let groups: Vec<RawGroup> = reading.groups.records()[..count].iter().map(group).collect();
         Self {
