@@ -364,8 +364,9 @@ fn placement_sentence(placement: &Placement) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use crate::Findings;
-    use crate::samples::{Sample, sample};
+    use crate::samples::{Sample, sample, shared};
     use crate::verdict::Shape;
+    use profile::{Mode, Windows};
 
     fn verdict(sample: &Sample) -> (Shape, String, Vec<String>) {
         let verdict = Findings::new(&sample.profile(), None, 0).verdict;
@@ -411,6 +412,36 @@ mod tests {
             said(0.4)
         );
         assert!(super::no_cause(0.015, 0.4, true).contains("without --exact"));
+    }
+
+    /// What few windows saw does not show that nothing else is worth a change.
+    #[test]
+    fn too_few_windows_do_not_show_that_nothing_is_worth_a_change() {
+        let details = |too_short| {
+            let mut profile = shared();
+            profile.meta.mode = Mode::Windows;
+            profile.events.iter_mut().for_each(|event| event.hits = event.count);
+            profile.threads.iter_mut().for_each(|thread| thread.instructions = 1_000_000_000);
+            profile.meta.windows = Some(Windows {
+                asked: "2x".into(),
+                windows: 3,
+                too_short,
+                observed: 0.1,
+                whole: 0.0,
+                warm_up_ns: 2_000_000,
+                missed: 0.0,
+                alike: 0.0,
+                false_share: None,
+            });
+            let verdict = Findings::new(&profile, None, 0).verdict;
+            (verdict.shape, verdict.details.concat())
+        };
+        let (shape, said) = details(true);
+        assert_eq!(shape, Shape::TooFewSamples);
+        assert!(!said.contains("worth a change"), "{said}");
+        let (shape, said) = details(false);
+        assert_ne!(shape, Shape::TooFewSamples);
+        assert!(said.contains("worth a change"), "{shape:?} {said}");
     }
 
     #[test]

@@ -136,3 +136,46 @@ pub fn words(plan: &Plan) -> String {
         _ => plan.policy.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use profile::{Mode, Windows, sample};
+
+    fn windows(observed: f64, too_short: bool) -> Windows {
+        Windows {
+            asked: "2x".into(),
+            windows: 2,
+            too_short,
+            observed,
+            whole: 0.0,
+            warm_up_ns: 2_000_000,
+            missed: 0.0,
+            alike: 0.0,
+            false_share: None,
+        }
+    }
+
+    /// Two threads in which windows saw no event, or these.
+    fn seen(windows: Windows, events: &[(u32, u32, u64)]) -> Profile {
+        let mut profile = sample::profile(sample::threads(2), sample::raw(events));
+        (profile.meta.mode, profile.meta.windows) = (Mode::Windows, Some(windows));
+        profile
+    }
+
+    /// Few windows that saw nothing do not show that there was nothing; all of a run, or enough
+    /// windows, do.
+    #[test]
+    fn what_was_not_observed_may_have_communicated() {
+        let machine = Topology::from_synthetic("pack:1 core:2 pu:1").unwrap();
+        let too_little = |profile: &Profile| saw_too_little(profile, &machine);
+        assert!(too_little(&seen(windows(0.1, true), &[])));
+        assert!(!too_little(&seen(windows(0.1, false), &[])));
+        assert!(!too_little(&seen(windows(1.0, true), &[])));
+        assert!(!too_little(&seen(windows(0.1, true), &[(0, 1, 5)])));
+        let exact = sample::profile(sample::threads(2), Vec::new());
+        assert!(!too_little(&exact) && why_not(&exact, &machine).is_some());
+        let one = Topology::from_synthetic("pack:1 core:1 pu:1").unwrap();
+        assert!(!saw_too_little(&seen(windows(0.1, true), &[]), &one));
+    }
+}

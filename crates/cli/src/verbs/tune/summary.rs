@@ -206,6 +206,15 @@ mod tests {
     }
 
     #[test]
+    fn what_was_not_observed_is_no_reason_against_plans() {
+        let profile = profile::sample::profile(profile::sample::threads(2), Vec::new());
+        let mut summary = Summary::new(&["./app".into()], &profile, Path::new("app.tt"));
+        summary.not_enough();
+        assert_eq!(summary.json["verdict"], "not enough");
+        assert!(summary.text.contains("Let the program run longer. Nothing was timed."));
+    }
+
+    #[test]
     fn conclusions() {
         assert_eq!(
             conclusion(&verdict(Outcome::Faster, 0.5, 0.4, 0.6), "locality"),
