@@ -404,6 +404,23 @@ mod system_calls {
         moved("vector");
     }
 
+    /// Words that the kernel looks at, in a call that fails because of what it sees.
+    #[test]
+    fn futex_waitv() {
+        moved("waitv");
+    }
+
+    #[test]
+    fn semop() {
+        moved("semop");
+    }
+
+    /// A call that the agent looks at before the kernel does.
+    #[test]
+    fn setrlimit() {
+        moved("limit");
+    }
+
     /// A call that returns into a signal handler has moved its data all the same.
     #[test]
     fn followed_by_a_signal() {

@@ -36,15 +36,22 @@ static char *last_page; // what follows is not mapped
 static void *at_end(const void *what, size_t bytes) { return memcpy(last_page + PAGE - bytes, what, bytes); }
 
 static void say(const char *what, long result) {
-    if (result == -1) printf("%s: %s\n", what, strerrorname_np(errno));
-    else printf("%s: %ld\n", what, result);
+    if (result == -1)
+        printf("%s: %s\n", what, strerrorname_np(errno));
+    else
+        printf("%s: %ld\n", what, result);
 }
 #define TRY(call) say(#call, call)
 
 static void on_signal(int signal) { (void)signal; }
 
 static void signals(void) {
-    struct { void *handler; unsigned long flags; void *restorer; unsigned long mask; } action = {SIG_IGN, 0, 0, 0};
+    struct {
+        void *handler;
+        unsigned long flags;
+        void *restorer;
+        unsigned long mask;
+    } action = {SIG_IGN, 0, 0, 0};
     const int set = SYS_rt_sigaction;
     TRY(syscall(set, SIGUSR1, BAD, NULL, 8L));
     TRY(syscall(set, SIGUSR1, &action, BAD, 8L)); // done, and then refused
@@ -61,7 +68,8 @@ static void signals(void) {
 
 static void filters(void) {
     struct sock_filter pass = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-    struct sock_fprog program = {1, &pass}, empty = {0, &pass}, nowhere = {1, BAD}, cut = {2, at_end(&pass, sizeof pass)};
+    struct sock_fprog program = {1, &pass}, empty = {0, &pass}, nowhere = {1, BAD},
+                      cut = {2, at_end(&pass, sizeof pass)};
     struct sock_fprog many = {BPF_MAXINSNS + 1, &pass};
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     TRY(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, BAD));
@@ -76,7 +84,8 @@ static void filters(void) {
     // One that lets everything pass, and a process under it.
     TRY(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program));
     pid_t child = fork();
-    if (child == 0) _exit(7);
+    if (child == 0)
+        _exit(7);
     int status = 0;
     waitpid(child, &status, 0);
     printf("a child under a filter ends with %x\n", (unsigned)status);
@@ -85,15 +94,20 @@ static void filters(void) {
 // A new process that ends at once; how, or the error.
 static long cloned(struct clone_args *arguments, size_t bytes) {
     long child = syscall(SYS_clone3, arguments, bytes);
-    if (child == 0) _exit(5);
-    if (child < 0) return child;
+    if (child == 0)
+        _exit(5);
+    if (child < 0)
+        return child;
     int status = 0;
     waitpid((pid_t)child, &status, 0);
     return status >> 8;
 }
 
 static void processes(void) {
-    static struct { struct clone_args arguments; char more[2 * PAGE]; } a;
+    static struct {
+        struct clone_args arguments;
+        char more[2 * PAGE];
+    } a;
     static char stack[PAGE];
     enum { FIRST = 64 };
     TRY(cloned(BAD, sizeof a.arguments));
@@ -115,12 +129,14 @@ static void processes(void) {
     TRY(cloned(&a.arguments, sizeof a.arguments));
     a.arguments.stack = 0, a.arguments.stack_size = sizeof stack;
     TRY(cloned(&a.arguments, sizeof a.arguments));
-    const unsigned long thread = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
+    const unsigned long thread =
+        CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
     a.arguments.flags = thread, a.arguments.exit_signal = 0;
     TRY(cloned(&a.arguments, sizeof a.arguments));
     a.arguments.stack = (uintptr_t)stack, a.arguments.stack_size = 0;
     TRY(cloned(&a.arguments, sizeof a.arguments));
-    a.arguments.flags = CLONE_PIDFD, a.arguments.stack = 0, a.arguments.pidfd = 8, a.arguments.exit_signal = SIGCHLD;
+    a.arguments.flags = CLONE_PIDFD, a.arguments.stack = 0, a.arguments.pidfd = 8,
+    a.arguments.exit_signal = SIGCHLD;
     TRY(cloned(&a.arguments, sizeof a.arguments));
 }
 
@@ -140,8 +156,10 @@ static long raw_thread(unsigned long flags, void *parent_id, void *child_id) {
                      : "=a"(result)
                      : "a"(SYS_clone), "D"(flags), "S"(stack + sizeof stack), "d"(parent_id), "r"(r10)
                      : "rcx", "r11", "memory");
-    while (result > 0 && !syscall(SYS_tgkill, getpid(), (int)result, 0)) sched_yield();
-    if (result < 0) errno = (int)-result;
+    while (result > 0 && !syscall(SYS_tgkill, getpid(), (int)result, 0))
+        sched_yield();
+    if (result < 0)
+        errno = (int)-result;
     return result < 0 ? -1 : 1;
 }
 
@@ -173,7 +191,8 @@ static void programs(void) {
     // More than the kernel takes.
     size_t count = 3 << 18;
     char **crowd = malloc((count + 1) * sizeof *crowd);
-    for (size_t k = 0; k < count; k++) crowd[k] = "A=1";
+    for (size_t k = 0; k < count; k++)
+        crowd[k] = "A=1";
     crowd[count] = NULL;
     TRY(execve(path, arguments, crowd));
     TRY(execve(path, crowd, none));
@@ -210,7 +229,8 @@ static void counted(void) {
     struct msghdr message = {.msg_iov = BAD, .msg_iovlen = 1};
     int ends[2], pair[2];
     char byte;
-    if (pipe(ends) || socketpair(AF_UNIX, SOCK_STREAM, 0, pair)) return;
+    if (pipe(ends) || socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
+        return;
     TRY(rename("/nowhere/a", BAD));
     TRY(link("/nowhere/a", BAD));
     TRY(syscall(SYS_renameat2, AT_FDCWD, "/nowhere/a", AT_FDCWD, FAR, 0));
@@ -230,10 +250,19 @@ static void counted(void) {
     TRY(syscall(SYS_select, 1 << 30, NULL, NULL, NULL, &(struct timeval){0, 0}));
     TRY(syscall(SYS_sched_getaffinity, 0, 1 << 30, BAD));
     TRY(poll(BAD, 1, 0));
+    TRY(syscall(SYS_futex_waitv, BAD, 1, 0, NULL, 0));
+    TRY(syscall(SYS_semop, 0, BAD, 500));
+    TRY(syscall(SYS_move_pages, 0, 1ul << 40, BAD, BAD, BAD, 0));
+    TRY(syscall(SYS_io_getevents, 0, 0, 1ul << 40, BAD, BAD));
+    // These say how much there is, and write nothing.
+    TRY(syscall(SYS_getgroups, 0, BAD) >= 0);
+    TRY(syscall(SYS_listxattr, "/", BAD, 0) >= 0);
     pid_t child = fork();
-    if (child == 0) _exit(3);
+    if (child == 0)
+        _exit(3);
     TRY(syscall(SYS_wait4, child, BAD, 0, NULL) == child);
-    if (waitpid(child, NULL, 0) != child && errno != ECHILD) printf("not waited for\n");
+    if (waitpid(child, NULL, 0) != child && errno != ECHILD)
+        printf("not waited for\n");
 }
 
 // A return from a signal without the frame of one is the end.

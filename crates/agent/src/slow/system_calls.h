@@ -2,7 +2,10 @@
 //
 // One line per system call: which arguments point to memory, in which direction, and how long it
 // is. Lengths are those that the kernel really moved. Counted when the call has returned, reads
-// first. Calls that the agent makes itself (mmap, clone, execve, …) are not in the table.
+// first, and only if it has succeeded (a path also if it is not there), and of pointers that are
+// not null. What fits no line has a function of its own, as futex has.
+//
+// Not counted: what the kernel moves later (io_submit, io_uring), and calls that are not listed.
 //
 // Source: the Linux man pages, section 2, and arch/x86/entry/syscalls/syscall_64.tbl for the
 // numbers.
@@ -24,7 +27,8 @@ enum length {
     BYTES,       // n
     RESULT,      // n for each unit of the call's result
     ARGUMENT,    // the value of argument n
-    UNITS_8,     // 8 for each unit of argument n
+    EACH,        // n says for each unit of which argument how many, see PER
+    UP_TO,       // for each unit of the result, but at most for so many as the argument says
     AT_ARGUMENT, // the u32 that argument n points to
     PATH,        // a string
     VECTOR,      // the buffers of an iovec of argument n entries, as far as the result goes
@@ -41,6 +45,7 @@ struct move {
 // One line for each call.
 // clang-format off
 #define MOVE(way, argument, length, n) {way, argument, length, n}
+#define PER(argument, bytes) ((argument) | (bytes) << 3)
 #define ONE_PATH {MOVE(IN, 0, PATH, 0)}
 #define AT_PATH {MOVE(IN, 1, PATH, 0)}
 #define TWO_PATHS {MOVE(IN, 0, PATH, 0), MOVE(IN, 1, PATH, 0)}
@@ -53,7 +58,8 @@ static const struct move moves[SYSTEM_CALLS][MOVES] = {
     [4] = {MOVE(IN, 0, PATH, 0), MOVE(OUT, 1, BYTES, 144)},       // stat
     [5] = {MOVE(OUT, 1, BYTES, 144)},                             // fstat
     [6] = {MOVE(IN, 0, PATH, 0), MOVE(OUT, 1, BYTES, 144)},       // lstat
-    [7] = {MOVE(IN | OUT, 0, UNITS_8, 1)},                        // poll
+    [7] = {MOVE(IN | OUT, 0, EACH, PER(1, 8))},                   // poll
+    [13] = {MOVE(IN, 1, BYTES, 32), MOVE(OUT, 2, BYTES, 32)},     // rt_sigaction
     [14] = {MOVE(IN, 1, BYTES, 8), MOVE(OUT, 2, BYTES, 8)},       // rt_sigprocmask
     [17] = {MOVE(OUT, 1, RESULT, 1)},                             // pread64
     [18] = {MOVE(IN, 1, RESULT, 1)},                              // pwrite64
@@ -81,9 +87,11 @@ static const struct move moves[SYSTEM_CALLS][MOVES] = {
     [55] = {ADDRESS_OUT(3)},                                      // getsockopt
     [61] = {MOVE(OUT, 1, BYTES, 4), MOVE(OUT, 3, BYTES, 144)},    // wait4
     [63] = {MOVE(OUT, 0, BYTES, 390)},                            // uname
+    [65] = {MOVE(IN, 1, EACH, PER(2, 6))},                        // semop
     [69] = {MOVE(IN, 1, ARGUMENT, 2)},                            // msgsnd
     [70] = {MOVE(OUT, 1, RESULT, 1)},                             // msgrcv
     [76] = ONE_PATH,                                              // truncate
+    [78] = {MOVE(OUT, 1, RESULT, 1)},                             // getdents
     [79] = {MOVE(OUT, 0, RESULT, 1)},                             // getcwd
     [80] = ONE_PATH,                                              // chdir
     [82] = TWO_PATHS,                                             // rename
@@ -102,35 +110,70 @@ static const struct move moves[SYSTEM_CALLS][MOVES] = {
     [98] = {MOVE(OUT, 1, BYTES, 144)},                            // getrusage
     [99] = {MOVE(OUT, 0, BYTES, 112)},                            // sysinfo
     [100] = {MOVE(OUT, 0, BYTES, 32)},                            // times
+    [115] = {MOVE(OUT, 1, UP_TO, PER(0, 4))},                     // getgroups
+    [116] = {MOVE(IN, 1, EACH, PER(0, 4))},                       // setgroups
+    [118] = {MOVE(OUT, 0, BYTES, 4), MOVE(OUT, 1, BYTES, 4), MOVE(OUT, 2, BYTES, 4)}, // getresuid
+    [120] = {MOVE(OUT, 0, BYTES, 4), MOVE(OUT, 1, BYTES, 4), MOVE(OUT, 2, BYTES, 4)}, // getresgid
+    [125] = {MOVE(IN, 0, BYTES, 8), MOVE(OUT, 1, BYTES, 24)},     // capget
+    [126] = {MOVE(IN, 0, BYTES, 8), MOVE(IN, 1, BYTES, 24)},      // capset
     [127] = {MOVE(OUT, 0, ARGUMENT, 1)},                          // rt_sigpending
     [128] = {MOVE(IN, 0, BYTES, 8), MOVE(IN, 2, BYTES, 16), MOVE(OUT, 1, BYTES, 128)}, // rt_sigtimedwait
     [130] = {MOVE(IN, 0, BYTES, 8)},                              // rt_sigsuspend
     [131] = {MOVE(IN, 0, BYTES, 24), MOVE(OUT, 1, BYTES, 24)},    // sigaltstack
+    [132] = {MOVE(IN, 0, PATH, 0), MOVE(IN, 1, BYTES, 16)},       // utime
     [133] = ONE_PATH,                                             // mknod
     [137] = {MOVE(IN, 0, PATH, 0), MOVE(OUT, 1, BYTES, 120)},     // statfs
     [138] = {MOVE(OUT, 1, BYTES, 120)},                           // fstatfs
+    [142] = {MOVE(IN, 1, BYTES, 4)},                              // sched_setparam
+    [143] = {MOVE(OUT, 1, BYTES, 4)},                             // sched_getparam
+    [144] = {MOVE(IN, 2, BYTES, 4)},                              // sched_setscheduler
+    [148] = {MOVE(OUT, 1, BYTES, 16)},                            // sched_rr_get_interval
+    [159] = {MOVE(IN | OUT, 0, BYTES, 208)},                      // adjtimex
     [160] = {MOVE(IN, 1, BYTES, 16)},                             // setrlimit
+    [164] = {MOVE(IN, 0, BYTES, 16), MOVE(IN, 1, BYTES, 8)},      // settimeofday
+    [188] = {MOVE(IN, 0, PATH, 0), MOVE(IN, 1, PATH, 0), MOVE(IN, 2, ARGUMENT, 3)}, // setxattr
+    [189] = {MOVE(IN, 0, PATH, 0), MOVE(IN, 1, PATH, 0), MOVE(IN, 2, ARGUMENT, 3)}, // lsetxattr
+    [190] = {MOVE(IN, 1, PATH, 0), MOVE(IN, 2, ARGUMENT, 3)},     // fsetxattr
+    [191] = {MOVE(IN, 0, PATH, 0), MOVE(IN, 1, PATH, 0), MOVE(OUT, 2, UP_TO, PER(3, 1))}, // getxattr
+    [192] = {MOVE(IN, 0, PATH, 0), MOVE(IN, 1, PATH, 0), MOVE(OUT, 2, UP_TO, PER(3, 1))}, // lgetxattr
+    [193] = {MOVE(IN, 1, PATH, 0), MOVE(OUT, 2, UP_TO, PER(3, 1))}, // fgetxattr
+    [194] = {MOVE(IN, 0, PATH, 0), MOVE(OUT, 1, UP_TO, PER(2, 1))}, // listxattr
+    [195] = {MOVE(IN, 0, PATH, 0), MOVE(OUT, 1, UP_TO, PER(2, 1))}, // llistxattr
+    [196] = {MOVE(OUT, 1, UP_TO, PER(2, 1))},                     // flistxattr
+    [197] = TWO_PATHS,                                            // removexattr
+    [198] = TWO_PATHS,                                            // lremovexattr
+    [199] = AT_PATH,                                              // fremovexattr
     [201] = {MOVE(OUT, 0, BYTES, 8)},                             // time
     [203] = {MOVE(IN, 2, ARGUMENT, 1)},                           // sched_setaffinity
     [204] = {MOVE(OUT, 2, RESULT, 1)},                            // sched_getaffinity
+    [208] = {MOVE(OUT, 3, RESULT, 32), MOVE(IN, 4, BYTES, 16)},   // io_getevents
     [217] = {MOVE(OUT, 1, RESULT, 1)},                            // getdents64
+    [220] = {MOVE(IN, 1, EACH, PER(2, 6)), MOVE(IN, 3, BYTES, 16)}, // semtimedop
     [222] = {MOVE(IN, 1, BYTES, 64), MOVE(OUT, 2, BYTES, 4)},     // timer_create
     [223] = {MOVE(IN, 2, BYTES, 32), MOVE(OUT, 3, BYTES, 32)},    // timer_settime
     [224] = {MOVE(OUT, 1, BYTES, 32)},                            // timer_gettime
+    [227] = {MOVE(IN, 1, BYTES, 16)},                             // clock_settime
     [228] = {MOVE(OUT, 1, BYTES, 16)},                            // clock_gettime
     [229] = {MOVE(OUT, 1, BYTES, 16)},                            // clock_getres
     [230] = {MOVE(IN, 2, BYTES, 16)},                             // clock_nanosleep
     [232] = {MOVE(OUT, 1, RESULT, 12)},                           // epoll_wait
     [233] = {MOVE(IN, 3, BYTES, 12)},                             // epoll_ctl
     [235] = {MOVE(IN, 0, PATH, 0), MOVE(IN, 1, BYTES, 32)},       // utimes
+    [237] = {MOVE(IN, 3, FD_SET, 4)},                             // mbind
+    [238] = {MOVE(IN, 1, FD_SET, 2)},                             // set_mempolicy
+    [239] = {MOVE(OUT, 0, BYTES, 4), MOVE(OUT, 1, FD_SET, 2)},    // get_mempolicy
+    [240] = ONE_PATH,                                             // mq_open
+    [241] = ONE_PATH,                                             // mq_unlink
     [242] = {MOVE(IN, 1, ARGUMENT, 2)},                           // mq_timedsend
     [243] = {MOVE(OUT, 1, RESULT, 1)},                            // mq_timedreceive
+    [245] = {MOVE(IN, 1, BYTES, 64), MOVE(OUT, 2, BYTES, 64)},    // mq_getsetattr
     [247] = {MOVE(OUT, 2, BYTES, 128), MOVE(OUT, 4, BYTES, 144)}, // waitid
     [254] = AT_PATH,                                              // inotify_add_watch
     [257] = AT_PATH,                                              // openat
     [258] = AT_PATH,                                              // mkdirat
     [259] = AT_PATH,                                              // mknodat
     [260] = AT_PATH,                                              // fchownat
+    [261] = {MOVE(IN, 1, PATH, 0), MOVE(IN, 2, BYTES, 32)},       // futimesat
     [262] = {MOVE(IN, 1, PATH, 0), MOVE(OUT, 2, BYTES, 144)},     // newfstatat
     [263] = AT_PATH,                                              // unlinkat
     [264] = {MOVE(IN, 1, PATH, 0), MOVE(IN, 3, PATH, 0)},         // renameat
@@ -141,11 +184,15 @@ static const struct move moves[SYSTEM_CALLS][MOVES] = {
     [269] = AT_PATH,                                              // faccessat
     [270] = {MOVE(IN | OUT, 1, FD_SET, 0), MOVE(IN | OUT, 2, FD_SET, 0),
              MOVE(IN | OUT, 3, FD_SET, 0), MOVE(IN | OUT, 4, BYTES, 16)}, // pselect6
-    [271] = {MOVE(IN | OUT, 0, UNITS_8, 1), MOVE(IN, 2, BYTES, 16), MOVE(IN, 3, BYTES, 8)}, // ppoll
+    [271] = {MOVE(IN | OUT, 0, EACH, PER(1, 8)), MOVE(IN, 2, BYTES, 16),
+             MOVE(IN, 3, BYTES, 8)},                              // ppoll
     [275] = {MOVE(IN | OUT, 1, BYTES, 8), MOVE(IN | OUT, 3, BYTES, 8)}, // splice
     [278] = {MOVE(IN, 1, VECTOR, 2)},                             // vmsplice
+    [279] = {MOVE(IN, 2, EACH, PER(1, 8)), MOVE(IN, 3, EACH, PER(1, 4)),
+             MOVE(OUT, 4, EACH, PER(1, 4))},                      // move_pages
     [280] = {MOVE(IN, 1, PATH, 0), MOVE(IN, 2, BYTES, 32)},       // utimensat
     [281] = {MOVE(IN, 4, BYTES, 8), MOVE(OUT, 1, RESULT, 12)},    // epoll_pwait
+    [282] = {MOVE(IN, 1, BYTES, 8)},                              // signalfd
     [286] = {MOVE(IN, 2, BYTES, 32), MOVE(OUT, 3, BYTES, 32)},    // timerfd_settime
     [287] = {MOVE(OUT, 1, BYTES, 32)},                            // timerfd_gettime
     [288] = {ADDRESS_OUT(1)},                                     // accept4
@@ -155,9 +202,13 @@ static const struct move moves[SYSTEM_CALLS][MOVES] = {
     [296] = {MOVE(IN, 1, VECTOR, 2)},                             // pwritev
     [299] = {MOVE(OUT, 1, MESSAGES, 0)},                          // recvmmsg
     [302] = {MOVE(IN, 2, BYTES, 16), MOVE(OUT, 3, BYTES, 16)},    // prlimit64
+    [305] = {MOVE(IN | OUT, 1, BYTES, 208)},                      // clock_adjtime
     [307] = {MOVE(IN, 1, MESSAGES, 0)},                           // sendmmsg
+    [309] = {MOVE(OUT, 0, BYTES, 4), MOVE(OUT, 1, BYTES, 4)},     // getcpu
     [310] = {MOVE(OUT, 1, VECTOR, 2)},                            // process_vm_readv
     [311] = {MOVE(IN, 1, VECTOR, 2)},                             // process_vm_writev
+    [314] = {MOVE(IN, 1, BYTES, 48)},                             // sched_setattr
+    [315] = {MOVE(OUT, 1, ARGUMENT, 2)},                          // sched_getattr
     [316] = {MOVE(IN, 1, PATH, 0), MOVE(IN, 3, PATH, 0)},         // renameat2
     [318] = {MOVE(OUT, 0, RESULT, 1)},                            // getrandom
     [319] = ONE_PATH,                                             // memfd_create
@@ -165,16 +216,22 @@ static const struct move moves[SYSTEM_CALLS][MOVES] = {
     [327] = {MOVE(OUT, 1, VECTOR, 2)},                            // preadv2
     [328] = {MOVE(IN, 1, VECTOR, 2)},                             // pwritev2
     [332] = {MOVE(IN, 1, PATH, 0), MOVE(OUT, 4, BYTES, 256)},     // statx
+    [333] = {MOVE(OUT, 3, RESULT, 32), MOVE(IN, 4, BYTES, 16)},   // io_pgetevents
     [437] = {MOVE(IN, 1, PATH, 0), MOVE(IN, 2, ARGUMENT, 3)},     // openat2
     [439] = AT_PATH,                                              // faccessat2
     [441] = {MOVE(OUT, 1, RESULT, 12)},                           // epoll_pwait2
+    [449] = {MOVE(IN, 3, BYTES, 16)},                             // futex_waitv
+    [451] = {MOVE(IN, 1, BYTES, 16), MOVE(OUT, 2, BYTES, 40)},    // cachestat
+    [452] = AT_PATH,                                              // fchmodat2
 };
 // clang-format on
 
+// Calls with a function of their own. Those without a line are in tt_moves_data, too.
 #define FUTEX 202
 #define IOCTL 16
 #define WAIT4 61
 #define WAITID 247
+#define FUTEX_WAITV 449
 #define PROCESS_VM_READV 310
 #define PROCESS_VM_WRITEV 311
 
@@ -255,6 +312,9 @@ static u64 path_bytes(u64 address, int is_read) {
 // The kernel looks at no more than it can use, whatever the program says.
 static u64 at_most(u64 value, u64 max) { return value < max ? value : max; }
 
+// Of a length by PER.
+static u64 value_of(const struct move *m, const u64 *arguments) { return arguments[m->n & 7]; }
+
 static void move_one(struct thread *t, const struct move *m, const u64 *arguments, u64 result, int out,
                      u32 site) {
     u64 at = arguments[m->argument], bytes = 0, value = m->n < 6 ? arguments[m->n] : 0;
@@ -262,7 +322,8 @@ static void move_one(struct thread *t, const struct move *m, const u64 *argument
     case BYTES: bytes = m->n; break;
     case RESULT: bytes = result * m->n; break;
     case ARGUMENT: bytes = at_most(value, MAX_ARGUMENT); break;
-    case UNITS_8: bytes = value * 8; break;
+    case UP_TO: bytes = at_most(result, value_of(m, arguments)) * (m->n >> 3); break;
+    case EACH: bytes = at_most(value_of(m, arguments), MAX_ARGUMENT) * (m->n >> 3); break;
     case AT_ARGUMENT: bytes = value ? at_most(word_at(value), MAX_ARGUMENT) : 0; break;
     case PATH: bytes = path_bytes(at, (int64_t)result >= 0); break;
     case FD_SET: bytes = (at_most(value, MAX_ARGUMENT) + 63) / 64 * 8; break;
@@ -288,6 +349,28 @@ static void move_futex(struct thread *t, const struct frame *f, u32 site) {
     } else if (operation == WAKE_OP) {
         read_range(t, f->r8, 4, site);
         write_range(t, f->r8, 4, site);
+    }
+}
+
+// futex_waitv: the kernel looks at the word of each waiter. It stops at one that is not as
+// expected; those behind are counted, too.
+static void move_futex_waitv(struct thread *t, const struct frame *f, u32 site) {
+    enum { MAX_WAITERS = 128 };
+    const int64_t INTERRUPTED = -4, NOT_AS_EXPECTED = -11, TIMED_OUT = -110;
+    struct {
+        u64 expected, word;
+        u32 flags, reserved;
+    } waiter;
+    int64_t result = (int64_t)f->rax;
+    if (result < 0 && result != INTERRUPTED && result != NOT_AS_EXPECTED && result != TIMED_OUT)
+        return;
+    u64 count = at_most((u32)f->rsi, MAX_WAITERS);
+    read_range(t, f->rdi, count * sizeof waiter, site);
+    for (u64 k = 0; k < count; k++) {
+        // A filter may have answered in the kernel's place.
+        if (tt_take(&waiter, f->rdi + k * sizeof waiter, sizeof waiter) != sizeof waiter)
+            return;
+        read_range(t, waiter.word, 4, site);
     }
 }
 
@@ -349,6 +432,8 @@ u64 tt_after_syscall(struct thread *t, u64 number, const struct frame *f) {
         move_futex(t, f, site);
     if (number == IOCTL)
         move_ioctl(t, f, site);
+    if (number == FUTEX_WAITV)
+        move_futex_waitv(t, f, site);
     note_wait(number, f);
     if ((number == PROCESS_VM_READV || number == PROCESS_VM_WRITEV) && result > 0)
         move_remote(t, f, number == PROCESS_VM_WRITEV, site);

@@ -47,15 +47,22 @@ static tt_interesting: [AtomicU8; NUMBERS] = {
 };
 
 unsafe extern "C" {
+    // In `slow/system_calls.h`.
     fn tt_moves_data(number: u64) -> i32;
+    fn tt_after_syscall(thread: u64, number: u64, frame: &Frame);
 }
 
-/// Enters the calls that move data.
+/// Whether the slow paths know which memory the kernel reads and writes.
+fn moves_data(number: u64) -> bool {
+    // SAFETY: looks into a table.
+    unsafe { tt_moves_data(number) != 0 }
+}
+
+/// Enters the calls that move data. Those in [`OWN_CALLS`] come to [`tt_syscall`], which looks,
+/// too.
 pub fn mark_moves() {
     for (number, entry) in tt_interesting.iter().enumerate().take(SYSTEM_CALLS) {
-        // SAFETY: looks into a table.
-        let moves = unsafe { tt_moves_data(number as u64) } != 0;
-        if moves && entry.load(Ordering::Relaxed) == 0 {
+        if moves_data(number as u64) && entry.load(Ordering::Relaxed) == 0 {
             entry.store(MOVES_DATA, Ordering::Relaxed);
         }
     }
@@ -75,10 +82,21 @@ unsafe extern "C" fn tt_syscall(frame: &mut Frame, page: u64) -> u64 {
     let resume = unsafe { thread::field(page, control::RESUME) };
     // As the kernel leaves them; the code at `resume` does the same with %rcx.
     frame.r11 = frame.flags;
+    let number = frame.rax;
     match handle(frame, page) {
-        Outcome::Native => resume - engine::SYSCALL_BYTES,
+        Outcome::Native => {
+            if moves_data(number) {
+                // SAFETY: the calling thread's page.
+                unsafe { thread::set_field(page, control::MOVES_DATA, number + 1) };
+            }
+            resume - engine::SYSCALL_BYTES
+        }
         Outcome::Done(result) => {
             frame.rax = result as u64;
+            if moves_data(number) {
+                // SAFETY: the call's frame, of the calling thread.
+                unsafe { tt_after_syscall(thread::field(page, control::THREAD), number, frame) };
+            }
             solo::wait();
             go_native(frame).unwrap_or(resume)
         }
