@@ -4,6 +4,7 @@
 use analysis::{MatrixKind, PageSize};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, Command};
+use daemon::sense::Wish;
 use placement::{DataPolicy, Effort, PolicyKind};
 use report::GroupedBy;
 use std::ffi::OsStr;
@@ -53,6 +54,7 @@ choices! {
     MatrixKind;
     GroupedBy;
     PageSize;
+    Wish;
 }
 
 /// Parses a value of `T` by its name.

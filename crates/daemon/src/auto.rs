@@ -469,21 +469,18 @@ type Found<'a> = (Option<Box<dyn Sense + 'a>>, Option<String>);
 
 /// The best sense that responds, or why there is none.
 fn find_sense<'a>(options: &Options, pids: &[u32], nodes: bool) -> Result<Found<'a>, DaemonError> {
-    if options.sense == Wish::Load {
-        return Ok((None, Some("asked to look at load only".into())));
-    }
-    if pids.is_empty() {
-        return Ok((None, None));
-    }
-    if options.sense == Wish::Faults {
-        return Ok((Some(Box::new(Samples::faults(pids, nodes)?)), None));
-    }
-    let samples = choose_samples(options.budget);
-    match samples.and_then(|choice| Samples::new(pids, choice, nodes)) {
-        Ok(samples) => Ok((Some(Box::new(samples)), None)),
-        Err(error) if options.sense == Wish::Samples => Err(error.into()),
-        Err(error) => Ok((None, Some(error.to_string()))),
-    }
+    let samples = || choose_samples(options.budget).and_then(|by| Samples::new(pids, by, nodes));
+    Ok(match options.sense {
+        Wish::Load => (None, Some("asked to look at load only".into())),
+        Wish::Windows => return Err(DaemonError::NoWindows),
+        _ if pids.is_empty() => (None, None),
+        Wish::Faults => (Some(Box::new(Samples::faults(pids, nodes)?)), None),
+        Wish::Samples => (Some(Box::new(samples()?)), None),
+        Wish::Best => match samples() {
+            Ok(samples) => (Some(Box::new(samples)), None),
+            Err(error) => (None, Some(error.to_string())),
+        },
+    })
 }
 
 /// How processes can be sampled for at most this part of their processor time.

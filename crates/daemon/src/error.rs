@@ -33,6 +33,11 @@ pub enum DaemonError {
     Log(io::Error),
     #[error("the metric {what} cannot be read: {why}")]
     Metric { what: String, why: String },
+    #[error(
+        "windows of exact recording are for programs that are started here: write the program after \
+         --, or leave out --sense windows"
+    )]
+    NoWindows,
     #[error("{0}")]
     Machine(String),
     #[error(transparent)]

@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `targets.rs`, `processes.rs` | which processes; what `/proc` says of them |
 //! | `sense.rs`, `senses/` | what there is to see with, and one file for each way to see |
+//! | `attention.rs` | how closely a sense is to look |
 //! | `memory.rs` | names memory so that processes that share it meet |
 //! | `actor.rs` | binds threads, moves pages |
 //! | `journal.rs` | what threads had before, on disk, so that a later start can restore it |

@@ -119,7 +119,7 @@ pub fn command_of(pid: u32) -> String {
     }
 }
 
-/// Ticks of the kernel since the boot, and how long each is, ns.
+/// Time since the boot, ns.
 pub fn uptime_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a valid timespec.

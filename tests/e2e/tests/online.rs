@@ -368,6 +368,7 @@ fn nothing_is_moved_where_nothing_tells() {
 
 #[test]
 fn what_cannot_be_looked_after_is_refused() {
+    let own = std::process::id().to_string();
     for (args, said) in [
         (&["--pid", "4194305"][..], "does not exist"),
         (&["--cgroup", "/no/such/group"], "no cgroup"),
@@ -375,6 +376,7 @@ fn what_cannot_be_looked_after_is_refused() {
         (&["--set", "x=1", "--", "true"], "there is no setting 'x'"),
         (&["--set", "mapping_ms=soon", "--", "true"], "is no value for the setting mapping_ms"),
         (&["--policy", "x", "--", "true"], "there is no policy 'x'"),
+        (&["--sense", "windows", "--pid", &own], "for programs that are started here"),
     ] {
         let outcome = auto(args).run().expect_code(125);
         assert!(outcome.stderr_text().contains(said), "{args:?}: {outcome}");

@@ -8,6 +8,7 @@ pub use tell::program_text;
 use super::record::dial::duty;
 use super::record::sampled as how;
 use super::{place, topo};
+use crate::choice::one_of;
 use crate::output::OUTPUT;
 use crate::said::{refuse, say, several};
 use anyhow::Context;
@@ -72,8 +73,8 @@ pub struct Args {
     #[arg(long, value_name = "NAME=VALUE", help_heading = DECIDE, hide_short_help = true)]
     set: Vec<String>,
     /// What to look with
-    #[arg(long, value_enum, value_name = "SENSE", default_value = "best", help_heading = DECIDE)]
-    sense: Sense,
+    #[arg(long, value_parser = one_of::<Wish>(), value_name = "SENSE", default_value = "best", help_heading = DECIDE)]
+    sense: Wish,
     /// Maximum cost of samples, in percent of the programs' processor time
     #[arg(long, value_name = "PERCENT", value_parser = how::budget, default_value = "1", help_heading = DECIDE, hide_short_help = true)]
     budget: f64,
@@ -119,21 +120,6 @@ pub struct Args {
     /// The program to start and its arguments, after --
     #[arg(trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
-}
-
-/// What to look with.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Sense {
-    /// The best that responds
-    Best,
-    /// Samples of accesses
-    Samples,
-    /// Page faults, which tell who shares memory between processes
-    Faults,
-    /// Windows of exact recording, for programs that are started here
-    Windows,
-    /// Only which threads compute where; moves nothing
-    Load,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -189,7 +175,7 @@ fn look_after(mut args: Args) -> anyhow::Result<i32> {
     if args.profile.is_some() && target.is_none() {
         anyhow::bail!("--profile is for a program that is started here: write it after --");
     }
-    if args.profile.is_some() && args.sense == Sense::Windows {
+    if args.profile.is_some() && args.sense == Wish::Windows {
         anyhow::bail!(
             "--profile cannot begin a program that is recorded in windows; leave out --sense windows"
         );
@@ -254,13 +240,7 @@ fn options(args: Args) -> anyhow::Result<Options> {
     let metric = source.or_else(|| args.metric_command.map(Source::Command)).map(Metric::new);
     Ok(Options {
         settings,
-        sense: match args.sense {
-            Sense::Best => Wish::Best,
-            Sense::Samples => Wish::Samples,
-            Sense::Faults => Wish::Faults,
-            Sense::Windows => Wish::Windows,
-            Sense::Load => Wish::Load,
-        },
+        sense: args.sense,
         budget: args.budget / 100.0,
         duty: args.duty,
         log: args.log,

@@ -150,10 +150,6 @@ impl Sense for Samples {
         format!("samples of '{}', about {per_second:.0} times a second on {of}", event.name)
     }
 
-    fn tells_communication(&self) -> bool {
-        true
-    }
-
     fn follow(&mut self, pids: &[u32]) {
         let new: Vec<u32> = pids.iter().copied().filter(|pid| !self.pids.contains(pid)).collect();
         let there: FxHashSet<u32> = pids.iter().copied().collect();

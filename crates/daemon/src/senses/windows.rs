@@ -26,10 +26,6 @@ impl Sense for Windows<'_> {
         "windows of exact recording".into()
     }
 
-    fn tells_communication(&self) -> bool {
-        !self.broken
-    }
-
     fn follow(&mut self, _: &[u32]) {}
 
     fn look(&mut self, seen: &mut Observation) {
