@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead};
 use topology::{Topology, TopologyError};
 
-/// Version of the log; readers refuse newer ones.
+/// Version of the log; readers refuse newer ones. A new field of an observation raises it if it may
+/// change decisions.
 const LOG_VERSION: u32 = 3;
 
 /// A line.

@@ -1,6 +1,7 @@
 //! Evens out loads: moves threads off crowded cores and PUs, each to where that costs least.
 //!
-//! Used on the greedy policies, whose papers do not say what to do when threads outnumber cores.
+//! Used by every policy that does not call the solver, but `compact`, `scatter` and `os`: papers do
+//! not say what to do when threads outnumber cores.
 
 use crate::slots::SlotTree;
 use crate::solver::State;

@@ -9,7 +9,7 @@
 //! | `tasks.rs`, `slots.rs` | what is placed, and where it may go: [`Tasks`], `SlotTree` |
 //! | `policies.rs` | the trait and the list of policies; one file each in `policies/` |
 //! | `solver.rs` | the solver behind `locality` and its kin; its parts in `solver/` |
-//! | `balance.rs`, `score.rs`, `place.rs` | even loads, costs and baselines, the entry point |
+//! | `even.rs`, `score.rs`, `place.rs` | even loads, costs and baselines, the entry point |
 //! | `levels.rs` | how much of the talk meets at which level of the machine |
 //! | `bound.rs` | what no placement can cost less than |
 //! | `remap.rs` | placing again while the program runs |
@@ -24,10 +24,10 @@
 //! `binding` applies a [`Plan`].
 
 mod apps;
-mod balance;
 mod bound;
 mod csv;
 mod data;
+mod even;
 mod launchers;
 mod levels;
 mod pages;

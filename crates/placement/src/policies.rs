@@ -41,6 +41,10 @@ pub struct Input<'a> {
 pub trait Policy {
     /// For each thread the PU it goes to, as an index into [`Hierarchy::pus`]. The same input
     /// always gives the same answer. Empty when nothing is to be bound.
+    ///
+    /// No two threads share a core while there are as many cores as threads; beyond that, cores and
+    /// PUs are loaded evenly. So policies answer with slots of [`Input::tree`], which the solver or
+    /// [`even_out`](crate::even::even_out) has made even. Only `compact` does not.
     fn place(&self, input: &Input<'_>) -> Vec<usize>;
 }
 
@@ -91,7 +95,7 @@ pub struct UnknownPolicy {
 }
 
 impl PolicyKind {
-    /// All policies.
+    /// All policies, in the order of the help.
     pub const ALL: &[PolicyKind] = &[
         PolicyKind::Compact,
         PolicyKind::Scatter,
@@ -160,7 +164,17 @@ impl PolicyKind {
             PolicyKind::Os => false,
             #[cfg(feature = "scotch")]
             PolicyKind::Scotch => false,
-            _ => true,
+            PolicyKind::Compact
+            | PolicyKind::Scatter
+            | PolicyKind::Complace
+            | PolicyKind::Eagermap
+            | PolicyKind::Treematch
+            | PolicyKind::Locality
+            | PolicyKind::Distance
+            | PolicyKind::Balance
+            | PolicyKind::BalancedLocality
+            | PolicyKind::LoadBalance
+            | PolicyKind::Detloc => true,
         }
     }
 

@@ -26,7 +26,8 @@ use std::collections::BTreeMap;
 use ts_rs::TS;
 use types::CommMatrix;
 
-/// Version of the JSON that [`Findings`] serialises to; raised when a field changes its meaning.
+/// Version of the JSON that [`Findings`] serialises to; raised when a field changes its meaning,
+/// not when one is added.
 ///
 /// 2: events by sharing, `lines`, `code`, `advice`, `processes`; `talk.kind`, `talk.events` and
 /// rates of these. 3: talk is cache-line transfers (RAW + WAW) instead of RAW alone, so all that is
@@ -455,4 +456,28 @@ fn threads(profile: &Profile) -> Vec<Thread> {
         threads[to.index()].talk_in += count;
     }
     threads
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Findings;
+    use crate::samples::shared;
+    use profile::ObjectRow;
+
+    /// Each field has its row for readers of the JSON, `docs/json-and-tables.md`.
+    #[test]
+    fn fields_are_documented() {
+        let rows = include_str!("../../../docs/json-and-tables.md");
+        let named = |key: &&String| rows.contains(&format!("`{key}`"));
+        let mut profile = shared();
+        let (region, name) = ("static".into(), "table (app)".into());
+        profile.objects =
+            vec![ObjectRow::default(), ObjectRow { region, name, ..ObjectRow::default() }];
+        profile.events.iter_mut().for_each(|event| event.object = 1);
+        let found = serde_json::to_value(Findings::new(&profile, None, 10)).unwrap();
+        let object = &found["objects"]["list"][0];
+        let keys = [&found, object].into_iter().flat_map(|value| value.as_object().unwrap().keys());
+        let unnamed: Vec<&String> = keys.filter(|key| !named(key)).collect();
+        assert!(unnamed.is_empty(), "docs/json-and-tables.md does not name {unnamed:?}");
+    }
 }

@@ -7,6 +7,21 @@ use profile::{
 use std::collections::BTreeMap;
 use types::{CommKind, Evidence, Sharing, ThreadId};
 
+/// Asserts that a text is that of a file in `src/text/`. With `THREADTALK_WRITE_TEXTS` in the
+/// environment, the file is written first.
+#[track_caller]
+pub(crate) fn assert_word_for_word(file: &str, text: &str) {
+    let path = format!("{}/src/text/{file}", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("THREADTALK_WRITE_TEXTS").is_some() {
+        std::fs::write(&path, text).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap();
+    for (number, (is, wanted)) in (1..).zip(text.lines().zip(expected.lines())) {
+        assert_eq!(is, wanted, "line {number} of {path}");
+    }
+    assert_eq!(text.len(), expected.len(), "{path} is longer or shorter");
+}
+
 /// What a test wants to say about a profile.
 #[derive(Clone)]
 pub(crate) struct Sample {

@@ -1,7 +1,8 @@
 //! The findings in the terminal: verdict first, then the evidence, then how it was measured.
 //!
 //! Plain text with optional ANSI colours; no cursor movement, so that it can be piped. Long lists
-//! are cut and say so. Neighbours: `findings` supplies everything, `table` lays out columns.
+//! are cut and say so. Here are the order of the sections and the short ones; the others have a
+//! file each in `text/`. Neighbours: `findings` supplies everything, `table` lays out columns.
 
 mod causes;
 mod difference;
@@ -447,7 +448,7 @@ fn by_sharing(all: u64, truly: u64, falsely: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples::{sample, shared};
+    use crate::samples::{assert_word_for_word, sample, shared};
 
     const PLAIN: TextStyle = TextStyle { colour: false, width: 80, lines: Some(10) };
 
@@ -455,7 +456,7 @@ mod tests {
     fn a_small_report_word_for_word() {
         let profile = sample(3, &[(0, 1, 1900), (1, 0, 40), (2, 0, 60)]).profile();
         let text = text(&Findings::new(&profile, None, 10), &profile, PLAIN);
-        assert_eq!(text, include_str!("text/expected.txt"));
+        assert_word_for_word("expected.txt", &text);
     }
 
     #[test]
@@ -514,7 +515,7 @@ mod tests {
     fn hot_lines_word_for_word() {
         let profile = shared();
         let text = text(&Findings::new(&profile, None, 10), &profile, PLAIN);
-        assert_eq!(text, include_str!("text/expected_lines.txt"));
+        assert_word_for_word("expected_lines.txt", &text);
         assert!(text.lines().all(|line| line.chars().count() <= 80));
     }
 

@@ -1,8 +1,9 @@
 //! A set-associative cache with exact LRU, and nothing else.
 //!
-//! A set is a stretch of one array, most recently used first; a line and its flags share a word.
-//! Neighbours: `coherence.rs` decides what is put in and what flags mean; `tlb.rs` uses it for
-//! pages.
+//! A set is a stretch of one array, most recently used first, free places last; a line and its
+//! flags share a word. Others rely on LRU: filtered traces (`Machine::cache_of_each_pu`,
+//! `Machine::fewest_ways`), and on each set by itself: `sets.rs`. Neighbours: `coherence.rs`
+//! decides what is put in and what flags mean; `system.rs` uses it for pages.
 
 use crate::ahead;
 
@@ -14,6 +15,7 @@ pub const SOLE: u64 = 2;
 pub const AHEAD: u64 = 4;
 const FLAGS: u64 = 7;
 const FLAG_BITS: u32 = 3;
+/// A free place. It has all flags.
 const EMPTY: u64 = u64::MAX;
 
 /// A line that was in the way.

@@ -33,6 +33,7 @@ pub enum Filling {
 
 /// A level of caches.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CacheFigures {
     /// 1 is next to the core.
     pub level: u8,

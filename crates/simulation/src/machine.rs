@@ -261,7 +261,7 @@ impl Machine {
     }
 
     /// Sets and ways of the innermost caches, if all are alike, have lines of 64 bytes and belong
-    /// to one PU each.
+    /// to one PU each: a filter that replaces by LRU can then stand for each of them.
     pub fn cache_of_each_pu(&self) -> Option<(u64, u32)> {
         let mut inner = self.pus.iter().map(|pu| {
             let cache = &self.caches[pu.chain[0] as usize];

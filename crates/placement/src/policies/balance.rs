@@ -6,7 +6,7 @@
 //! within it the node, the cache, the core. `balance` takes a thread's communication for its load,
 //! `load-balance` what it executes.
 
-use crate::balance;
+use crate::even;
 use crate::policies::{Input, Policy};
 use crate::slots::SlotTree;
 
@@ -34,7 +34,7 @@ fn spread(input: &Input<'_>, load: &dyn Fn(usize) -> f64) -> Vec<usize> {
     for thread in threads {
         slots[thread] = loads.take(load(thread));
     }
-    balance::even_out(input.tasks, input.tree, &mut slots);
+    even::even_out(input.tasks, input.tree, &mut slots);
     slots.iter().map(|&slot| input.tree.pu[slot]).collect()
 }
 

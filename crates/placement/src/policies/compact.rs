@@ -1,5 +1,6 @@
 //! `compact`: thread i on the i-th PU in logical order, SMT siblings included, starting over when
-//! the PUs are used up (Diener, 3.3.1.2; Intel's KMP_AFFINITY=compact does the same).
+//! the PUs are used up (Diener, 3.3.1.2; Intel's KMP_AFFINITY=compact does the same). The only
+//! policy by which threads share cores while others are free.
 
 use crate::policies::{Input, Policy};
 

@@ -6,7 +6,7 @@
 //! here, and so are ties. Mapped threads and cores leave their graphs. The paper leaves more
 //! threads than cores open; the slots and `balance.rs` extend it.
 
-use crate::balance;
+use crate::even;
 use crate::policies::{Input, Policy};
 use crate::slots::SlotTree;
 use crate::tasks::Tasks;
@@ -16,7 +16,7 @@ pub struct Complace;
 impl Policy for Complace {
     fn place(&self, input: &Input<'_>) -> Vec<usize> {
         let mut slots = greedy(input.tasks, input.tree);
-        balance::even_out(input.tasks, input.tree, &mut slots);
+        even::even_out(input.tasks, input.tree, &mut slots);
         slots.iter().map(|&slot| input.tree.pu[slot]).collect()
     }
 }

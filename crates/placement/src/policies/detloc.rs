@@ -16,7 +16,7 @@
 //! times, all communication counts as one cluster.
 
 use super::clusters::{self, Point};
-use crate::balance;
+use crate::even;
 use crate::policies::{Input, Policy};
 use crate::rng::Rng;
 use crate::slots::SlotTree;
@@ -29,7 +29,7 @@ impl Policy for Detloc {
     fn place(&self, input: &Input<'_>) -> Vec<usize> {
         let groups = groups(input.tasks, &mut Rng::new(input.seed, 7));
         let mut slots = Nodes::new(input.tree).place(input.tasks.len(), &groups);
-        balance::even_out(input.tasks, input.tree, &mut slots);
+        even::even_out(input.tasks, input.tree, &mut slots);
         slots.iter().map(|&slot| input.tree.pu[slot]).collect()
     }
 }

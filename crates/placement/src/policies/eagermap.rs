@@ -5,7 +5,7 @@
 //! adding the one that communicates most with the group so far.
 
 use super::grouping::{Children, Groups, bottom_up};
-use crate::balance;
+use crate::even;
 use crate::policies::{Input, Policy};
 
 pub struct Eagermap;
@@ -16,7 +16,7 @@ impl Policy for Eagermap {
             let parts = select(&groups, nodes);
             groups.merge(&parts, shape)
         });
-        balance::even_out(input.tasks, input.tree, &mut slots);
+        even::even_out(input.tasks, input.tree, &mut slots);
         slots.iter().map(|&slot| input.tree.pu[slot]).collect()
     }
 }

@@ -5,7 +5,7 @@
 //! Scotch is asked for perfect balance. It still overfills leaves now and then; such tasks are
 //! moved to the nearest free slot.
 
-use crate::balance;
+use crate::even;
 use crate::policies::{Input, Policy};
 use crate::slots::SlotTree;
 use crate::tasks::Tasks;
@@ -35,7 +35,7 @@ impl Policy for Scotch {
         let wanted: Vec<usize> = leaf.iter().map(|&leaf| leaves[leaf].start).collect();
         let mut slots = apart(tree, &wanted);
         slots.truncate(input.tasks.len());
-        balance::even_out(input.tasks, input.tree, &mut slots);
+        even::even_out(input.tasks, input.tree, &mut slots);
         slots.iter().map(|&slot| input.tree.pu[slot]).collect()
     }
 }

@@ -8,7 +8,7 @@
 //! exhaustive grouping, which it uses where there are few possible groups, is left out.
 
 use super::grouping::{Children, Groups, bottom_up};
-use crate::balance;
+use crate::even;
 use crate::policies::{Input, Policy};
 
 pub struct Treematch;
@@ -16,7 +16,7 @@ pub struct Treematch;
 impl Policy for Treematch {
     fn place(&self, input: &Input<'_>) -> Vec<usize> {
         let mut slots = bottom_up(input.tasks, input.tree, level);
-        balance::even_out(input.tasks, input.tree, &mut slots);
+        even::even_out(input.tasks, input.tree, &mut slots);
         slots.iter().map(|&slot| input.tree.pu[slot]).collect()
     }
 }
