@@ -1,11 +1,10 @@
 //! What the program allocates: tables of its blocks, and the functions that allocate and free them.
 //!
 //! Neighbours: `slow/allocations.h` follows the calls and `slow/objects.h` keeps the blocks;
-//! [`functions`] knows the functions, `frames.rs` how the
+//! [`inspect::functions`] knows the functions, `frames.rs` how the
 //! stack looks where they return to; `modules.rs` says where there are new ones, and the engine
 //! asks [`Hooks`] what to tell of.
 
-pub mod functions;
 pub mod mapped;
 mod unknown;
 
@@ -22,8 +21,8 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use engine::AddressHash;
 use engine::options::{ADDRESS_BITS, LINE_SHIFT};
-use functions::Function;
 use hashbrown::HashSet;
+use inspect::functions::{self, Function};
 use wire::objects::LARGE_SHIFT;
 use wire::pages::known;
 use wire::session::mode;

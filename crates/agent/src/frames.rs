@@ -5,15 +5,15 @@
 //! walk the stack.
 
 use crate::counting;
-use crate::elf::{self, Unwinding};
+use crate::elf;
 use crate::filter;
 use crate::layouts::rule;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use engine::AddressHash;
-use gimli::{BaseAddresses, CfaRule, EhFrame, EhFrameHdr, LittleEndian, RegisterRule, X86_64};
-use gimli::{UnwindContext, UnwindSection, UnwindTableRow};
 use hashbrown::HashMap;
+use inspect::elf::Unwinding;
+use inspect::unwind;
 use wire::session::mode;
 
 /// A file that is mapped as code.
@@ -101,46 +101,11 @@ impl Frames {
         }
         let tables = tables.get_or_insert_with(|| elf::unwinding(path, *file_offset, *start));
         let tables = tables.as_ref()?;
-        rule_at(tables, address.wrapping_sub(tables.bias))
+        unwind::rule_at(tables, address.wrapping_sub(tables.bias))
     }
 }
 
 /// Whether anything asks for rules: only where events are told by code site.
 fn is_asked_for() -> bool {
     counting::mode() == mode::DETAIL
-}
-
-/// The rule for an address as the file was linked.
-fn rule_at(tables: &Unwinding, address: u64) -> Option<u64> {
-    let bases = BaseAddresses::default()
-        .set_eh_frame_hdr(tables.header_address)
-        .set_eh_frame(tables.frames_address);
-    let header = EhFrameHdr::new(&tables.header, LittleEndian).parse(&bases, 8).ok()?;
-    let frames = EhFrame::new(&tables.frames, LittleEndian);
-    let mut context = UnwindContext::new();
-    let entry = header.table()?;
-    let fde = entry.fde_for_address(&frames, &bases, address, EhFrame::cie_from_offset).ok()?;
-    let row = fde.unwind_info_for_address(&frames, &bases, &mut context, address).ok()?;
-    encode(row)
-}
-
-/// A row as one word; `None` for what that cannot hold: frames of signals, odd registers.
-fn encode(row: &UnwindTableRow<usize>) -> Option<u64> {
-    let CfaRule::RegisterAndOffset { register, offset } = row.cfa() else { return None };
-    let base = match *register {
-        X86_64::RSP => 0,
-        X86_64::RBP => rule::BY_RBP,
-        _ => return None,
-    };
-    if row.register(X86_64::RA) != RegisterRule::Offset(-8) {
-        return None;
-    }
-    let saved = match row.register(X86_64::RBP) {
-        RegisterRule::Offset(at) => i16::try_from(at).ok()?,
-        RegisterRule::Undefined | RegisterRule::SameValue => 0,
-        _ => return None,
-    };
-    let offset = i32::try_from(*offset).ok()?;
-    let words = u64::from(offset as u32) | u64::from(saved as u16) << rule::RBP_SHIFT;
-    Some(words | base | rule::LEADS_ON)
 }

@@ -11,7 +11,6 @@
 //! `slow/allocations.h` is told of the calls.
 
 use super::{Memory, in_program, place_near, put};
-use crate::blocks::functions::Function;
 use crate::native;
 use crate::session;
 use crate::stubs::doors as stub;
@@ -19,6 +18,7 @@ use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 use engine::decode::door::Door;
 use engine::decode::moved;
+use inspect::functions::Function;
 use wire::session::Header;
 
 /// Longest function that is looked through, bytes.

@@ -3,42 +3,11 @@
 //! Neighbours: `layouts.rs` shows all of it; `slow/objects.h`, `slow/allocations.h` and
 //! `slow/mappings.h` use it.
 
+pub use inspect::functions::how;
+pub use inspect::unwind::rule;
+
 use core::sync::atomic::{AtomicU32, AtomicU64};
 use wire::objects::FRAMES;
-
-/// What a hooked function does: where its arguments say how many bytes, or what else it is.
-pub mod how {
-    /// malloc(bytes).
-    pub const BYTES_FIRST: u32 = 1;
-    /// calloc(count, bytes).
-    pub const PRODUCT: u32 = 2;
-    /// memalign(alignment, bytes).
-    pub const BYTES_SECOND: u32 = 3;
-    /// posix_memalign(where, alignment, bytes).
-    pub const BYTES_THIRD: u32 = 4;
-    /// realloc(block, bytes).
-    pub const MOVES: u32 = 5;
-    /// reallocarray(block, count, bytes).
-    pub const MOVES_PRODUCT: u32 = 6;
-    /// free(block).
-    pub const FREES: u32 = 7;
-    /// Not a function: code that a call of one returns to.
-    pub const RETURNED: u32 = 8;
-}
-
-/// What leads from a frame to its caller's, in one word: how far above the base the frame ends in
-/// the lower half, then where below that %rbp is saved, 0 = nowhere. The return address is right
-/// below the end.
-pub mod rule {
-    /// Where the place of %rbp begins.
-    pub const RBP_SHIFT: u32 = 32;
-    /// The base is %rbp instead of %rsp.
-    pub const BY_RBP: u64 = 1 << 48;
-    /// There is a rule.
-    pub const LEADS_ON: u64 = 1 << 49;
-    /// Whether there is one is known.
-    pub const KNOWN: u64 = 1 << 50;
-}
 
 /// The rule for an address that calls return to.
 #[allow(dead_code, reason = "C's")]

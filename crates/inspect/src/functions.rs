@@ -3,16 +3,35 @@
 //! The C library's, C++'s and Rust's, those of allocators under their own prefixes, and wrappers
 //! that many programs have: the outermost call counts, so that a block belongs to who wanted it.
 
-use crate::layouts::how::{
-    BYTES_FIRST, BYTES_SECOND, BYTES_THIRD, FREES, MOVES, MOVES_PRODUCT, PRODUCT,
-};
+use how::{BYTES_FIRST, BYTES_SECOND, BYTES_THIRD, FREES, MOVES, MOVES_PRODUCT, PRODUCT};
 use wire::objects::by::{ALIGNED, CALLOC, MALLOC, NEW, NEW_ARRAY, REALLOC};
 
+/// What a hooked function does: where its arguments say how many bytes, or what else it is.
+pub mod how {
+    /// malloc(bytes).
+    pub const BYTES_FIRST: u32 = 1;
+    /// calloc(count, bytes).
+    pub const PRODUCT: u32 = 2;
+    /// memalign(alignment, bytes).
+    pub const BYTES_SECOND: u32 = 3;
+    /// posix_memalign(where, alignment, bytes).
+    pub const BYTES_THIRD: u32 = 4;
+    /// realloc(block, bytes).
+    pub const MOVES: u32 = 5;
+    /// reallocarray(block, count, bytes).
+    pub const MOVES_PRODUCT: u32 = 6;
+    /// free(block).
+    pub const FREES: u32 = 7;
+    /// Not a function: code that a call of one returns to.
+    pub const RETURNED: u32 = 8;
+}
+
 /// A function that allocates or frees.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Function {
+    /// Where it begins in memory.
     pub address: u64,
-    /// What it does: one of [`how`](crate::layouts::how) in the low byte, one of
+    /// What it does: one of [`how`] in the low byte, one of
     /// [`wire::objects::by`] above it.
     pub what: u32,
     /// How long it is; 0: not known.

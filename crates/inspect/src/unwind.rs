@@ -1,0 +1,54 @@
+//! What leads from a frame of the stack to its caller's, by a file's unwind tables (.eh_frame).
+
+use crate::elf::Unwinding;
+use gimli::{BaseAddresses, CfaRule, EhFrame, EhFrameHdr, LittleEndian, RegisterRule, X86_64};
+use gimli::{UnwindContext, UnwindSection, UnwindTableRow};
+
+/// What leads from a frame to its caller's, in one word: how far above the base the frame ends in
+/// the lower half, then where below that %rbp is saved, 0 = nowhere. The return address is right
+/// below the end.
+pub mod rule {
+    /// Where the place of %rbp begins.
+    pub const RBP_SHIFT: u32 = 32;
+    /// The base is %rbp instead of %rsp.
+    pub const BY_RBP: u64 = 1 << 48;
+    /// There is a rule.
+    pub const LEADS_ON: u64 = 1 << 49;
+    /// Whether there is one is known.
+    pub const KNOWN: u64 = 1 << 50;
+}
+
+/// The rule for an address as the file was linked.
+pub fn rule_at(tables: &Unwinding, address: u64) -> Option<u64> {
+    let bases = BaseAddresses::default()
+        .set_eh_frame_hdr(tables.header_address)
+        .set_eh_frame(tables.frames_address);
+    let header = EhFrameHdr::new(&tables.header, LittleEndian).parse(&bases, 8).ok()?;
+    let frames = EhFrame::new(&tables.frames, LittleEndian);
+    let mut context = UnwindContext::new();
+    let entry = header.table()?;
+    let fde = entry.fde_for_address(&frames, &bases, address, EhFrame::cie_from_offset).ok()?;
+    let row = fde.unwind_info_for_address(&frames, &bases, &mut context, address).ok()?;
+    encode(row)
+}
+
+/// A row as one word; `None` for what that cannot hold: frames of signals, odd registers.
+fn encode(row: &UnwindTableRow<usize>) -> Option<u64> {
+    let CfaRule::RegisterAndOffset { register, offset } = row.cfa() else { return None };
+    let base = match *register {
+        X86_64::RSP => 0,
+        X86_64::RBP => rule::BY_RBP,
+        _ => return None,
+    };
+    if row.register(X86_64::RA) != RegisterRule::Offset(-8) {
+        return None;
+    }
+    let saved = match row.register(X86_64::RBP) {
+        RegisterRule::Offset(at) => i16::try_from(at).ok()?,
+        RegisterRule::Undefined | RegisterRule::SameValue => 0,
+        _ => return None,
+    };
+    let offset = i32::try_from(*offset).ok()?;
+    let words = u64::from(offset as u32) | u64::from(saved as u16) << rule::RBP_SHIFT;
+    Some(words | base | rule::LEADS_ON)
+}
