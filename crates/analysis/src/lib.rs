@@ -65,7 +65,7 @@ pub use difference::{
     LineChange, ObjectChange, ObjectChanges, Run, Side, difference, object_changes,
 };
 pub use evidence::{Evidence, HITS_PER_PAIR, HITS_PER_THREAD, has_enough_windows, told_by_hit};
-pub use expected::{Pace, Visitor, most_transfers};
+pub use expected::{Pace, Visitor, likely_transfers, most_transfers};
 pub use heterogeneity::{heterogeneity, unevenness};
 pub use kinds::{Choice, ChoiceError, MatrixKind, both_ways};
 pub use larger_pages::{PageSize, larger_pages, pages_by_address};

@@ -281,7 +281,7 @@ impl Telling<'_> {
             Class::Sync(sync) => locks.contains(&sync),
             Class::False | Class::True | Class::Unknown => true,
         };
-        let most = self.visits.most(&group.lines, &self.costs.pace()).filter(|_| may_collide)?;
+        let most = self.visits.most(&group.lines).filter(|_| may_collide)?;
         Some(self.costs.at_most(most))
     }
 
@@ -322,7 +322,7 @@ impl Telling<'_> {
             at_most,
             visited: Visited {
                 visits: self.visits.count(&group.lines),
-                most: self.visits.most(&group.lines, &self.costs.pace()),
+                likely: self.visits.likely(&group.lines, &self.costs.pace()),
                 atomically: self.is_by_atomics(group),
             },
         };

@@ -18,8 +18,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Acquire;
-use types::ThreadId;
 use types::numbers::grouped;
+use types::{Sharing, ThreadId};
 use wire::objects::{Block, FIRST_ZONE, Group, MAX_BLOCKS, MAX_GROUPS, MAX_ZONES, OTHERS, Zone};
 use wire::session::{BLOCKS_OFFSET, GROUPS_OFFSET, Header, MAX_THREADS, ZONES_OFFSET};
 
@@ -152,6 +152,16 @@ pub fn name(
     objects
 }
 
+/// The bytes of its line that an event is about. A thread that has written two variables beside each
+/// other shares truly only the one that another takes.
+fn met_on(event: &EventRow) -> u64 {
+    let (to, from) = (event.to_bytes, event.from_bytes);
+    match event.sharing {
+        Sharing::True if to & from != 0 => to & from,
+        _ => to | from,
+    }
+}
+
 /// Whether a variable of at least a page has all these lines of the page at an address.
 fn holds_all(variable: &Range<u64>, page: u64, lines: u64) -> bool {
     let first = page + u64::from(lines.trailing_zeros()) % LINES_OF_PAGE * LINE_BYTES;
@@ -258,7 +268,7 @@ impl Naming<'_> {
         let allocated = self.allocated;
         let mut of_files: HashMap<u32, Vec<Lying>> = HashMap::new();
         for event in events {
-            let touched = event.to_bytes | event.from_bytes;
+            let touched = met_on(event);
             event.object = match (event.object, allocated.mapped.get(&event.object)) {
                 (0, _) => self.row_touched(&named, touched),
                 (FIRST_ZONE.., _) => self.row_of_zone(event.object, places),

@@ -54,6 +54,30 @@ fn groups_tell_how_long_their_blocks_were_there() {
     assert_eq!((without.freed, without.lifetime_ns()), (None, None));
 }
 
+/// A thread has written two variables, and another takes the second one.
+#[test]
+fn true_sharing_is_of_the_bytes_that_both_use() {
+    let event = |sharing, from_bytes, to_bytes| EventRow {
+        line: 0x1000,
+        from: ThreadId(0),
+        to: ThreadId(1),
+        kind: types::CommKind::Raw,
+        sharing,
+        from_site: 0,
+        to_site: 0,
+        count: 1,
+        from_bytes,
+        to_bytes,
+        hits: 1,
+        evidence: types::Evidence::Exact,
+        object: 0,
+        gap: None,
+    };
+    assert_eq!(met_on(&event(Sharing::True, 0xffff, 0xff00)), 0xff00);
+    assert_eq!(met_on(&event(Sharing::True, 0, 0xff00)), 0xff00);
+    assert_eq!(met_on(&event(Sharing::False, 0xff, 0xff00)), 0xffff);
+}
+
 /// A page knows which block lies on it, and events how long that was there.
 #[test]
 fn a_block_that_is_noted_twice_is_told_once() {

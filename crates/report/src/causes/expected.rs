@@ -3,11 +3,10 @@
 //! Problem: threads that take turns on a processor hardly ever meet, however often each of them
 //! comes to a line that they share. Approach: how often they come back to it was sampled
 //! (`returns`), and does not depend on who else ran. From that follows the most that the lines can
-//! be transferred (`analysis::most_transfers`). It is a bound: threads that wait for each other
-//! make fewer. Pure. Neighbours: `causes` asks for groups whose threads hardly ran at once, `cost`
+//! be transferred, and about how often they are. Pure. Neighbours: `causes` asks for groups whose threads hardly ran at once, `cost`
 //! has the prices.
 
-use analysis::{Pace, Visitor, most_transfers};
+use analysis::{Pace, Visitor, likely_transfers, most_transfers};
 use profile::{Profile, ReturnRow};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use types::CommKind;
@@ -51,14 +50,27 @@ impl<'a> Visits<'a> {
 
     /// The most transfers over the run of lines, of each of which so many events are of interest;
     /// `None` where it is not known of any how often threads come there.
-    pub(super) fn most(&self, lines: &BTreeMap<u64, u64>, pace: &Pace) -> Option<u64> {
+    pub(super) fn most(&self, lines: &BTreeMap<u64, u64>) -> Option<u64> {
+        self.sum(lines, most_transfers)
+    }
+
+    /// About how many there are if the threads run at once.
+    pub(super) fn likely(&self, lines: &BTreeMap<u64, u64>, pace: &Pace) -> Option<u64> {
+        self.sum(lines, |visitors| likely_transfers(visitors, pace))
+    }
+
+    fn sum(
+        &self,
+        lines: &BTreeMap<u64, u64>,
+        transfers: impl Fn(&[Visitor]) -> f64,
+    ) -> Option<u64> {
         let of_line = |(line, count): (&u64, &u64)| {
             let rows = self.returns.get(line)?;
             let visitors: Vec<Visitor> = rows.iter().map(|row| self.visitor(row)).collect();
             let known = visitors.len() > 1 && visitors.iter().any(|visitor| visitor.writes);
             // The other events on the line are another finding's.
             let part = *count as f64 / self.events[line].max(*count) as f64;
-            known.then(|| part * most_transfers(&visitors, pace))
+            known.then(|| part * transfers(&visitors))
         };
         let known: Vec<f64> = lines.iter().filter_map(of_line).collect();
         (!known.is_empty()).then(|| known.iter().sum::<f64>() as u64)

@@ -81,8 +81,8 @@ pub(super) struct Costs {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Visited {
     pub visits: Option<f64>,
-    /// The most transfers that these allow natively.
-    pub most: Option<u64>,
+    /// About how many transfers these make natively.
+    pub likely: Option<u64>,
     /// Whether they come by atomic instructions.
     pub atomically: bool,
 }
@@ -186,8 +186,8 @@ impl Costs {
         let (Own::Instructions(count), Some(visits)) = (&self.own, visited.visits) else {
             return counted;
         };
-        let (natively, alone) = match (visited.atomically, visited.most) {
-            (false, Some(most)) => (events.min(most), *count),
+        let (natively, alone) = match (visited.atomically, visited.likely) {
+            (false, Some(likely)) => (events.min(likely), *count),
             (false, None) => (events, *count),
             // Each waits for its line.
             (true, _) => (events, count + visits * ATOMIC),
@@ -200,8 +200,8 @@ impl Costs {
         let cost = costs.of_events(natively, hits, enough_share);
         let tight = !visited.atomically && visits > TIGHT * natively as f64;
         let low = if tight { cost.low.map(|_| 0.0) } else { cost.low };
-        let most = visited.most.unwrap_or(0).max(events);
-        let high = self.share(most as f64, End::High);
+        let likely = visited.likely.unwrap_or(0).max(events);
+        let high = self.share(likely as f64, End::High);
         Cost { low, high: high.zip(counted.high).map(|(most, told)| most.max(told)), ..cost }
     }
 
@@ -463,7 +463,7 @@ mod tests {
     #[test]
     fn threads_in_tight_loops_may_hardly_wait() {
         let low = |visits| {
-            false_sharing(Visited { visits, most: Some(20_000), atomically: false }).low.unwrap()
+            false_sharing(Visited { visits, likely: Some(20_000), atomically: false }).low.unwrap()
         };
         assert_eq!(low(Some(60_000.0)), 0.0);
         assert!(low(Some(40_000.0)) > 0.0 && low(None) > 0.0);
@@ -472,7 +472,7 @@ mod tests {
     #[test]
     fn transfers_are_no_more_than_visits_allow_natively() {
         let of = |most, atomically| {
-            false_sharing(Visited { visits: Some(40_000.0), most: Some(most), atomically })
+            false_sharing(Visited { visits: Some(40_000.0), likely: Some(most), atomically })
         };
         // 10 M instructions take 2 ms, 10,000 transfers 1 ms, 2,000 of them 0.2 ms.
         assert!(near(of(20_000, false).cpu_share, 1.0 / 3.0));

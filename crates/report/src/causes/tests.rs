@@ -169,8 +169,8 @@ fn threads_that_take_turns_are_told_by_how_often_they_come() {
     assert_eq!((cause.kind, cause.events < MIN_EVENTS), (CauseKind::FalseSharing, true));
     assert!(cause.cost.not_known && cause.leads());
     let most = cause.cost.at_most.unwrap();
-    // Each of four threads comes 100,000 times, and makes some visits each time it has the line.
-    assert!((1_000..400_000).contains(&most.events), "{most:?}");
+    // Each of four threads comes 100,000 times, and may find the line taken each time.
+    assert!((399_000..=400_000).contains(&most.events), "{most:?}");
     assert!(most.cpu_share.unwrap() > 0.1);
     assert!(cause.text.contains("they come here often enough for up to"), "{}", cause.text);
     assert_eq!(of_counters(&in_turns(5_000_000, 1)), None, "they hardly ever come");
