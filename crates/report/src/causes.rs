@@ -379,6 +379,7 @@ fn finding(
         CauseKind::FalseSharing => {
             costs.of_false_sharing(of_caches, independent, share >= least, visited)
         }
+        CauseKind::Transferred => costs.of_data(of_caches, independent, share >= least),
         _ => costs.of_events(of_caches, independent, share >= least),
     };
     let cost = cost.leaving_out(left_out(kind, group), at_once, at_most, share >= NOTABLE_FALSE);

@@ -159,8 +159,8 @@ fn too_few_windows(windows: &Windows, told: bool, evidence: &Evidence) -> String
         (true, true) => (
             "seen".into(),
             format!(
-                ": of the {hits} events counted, some stand for far more than others, so that all tell as much as \
-                 {effective} alike, and it takes {needed}"
+                ": {hits} events were counted, but most of what they stand for rests on a few of them. They tell no \
+                 more than {effective} independent ones would, and it takes {needed}"
             ),
         ),
     };
@@ -315,7 +315,7 @@ mod tests {
         let few = Reliability::of_windows(&many, uneven).too_few.unwrap();
         assert!(
             few.starts_with("Not enough seen to say")
-                && few.contains("as much as 7 alike, and it takes 80."),
+                && few.contains("no more than 7 independent ones would, and it takes 80."),
             "{few}"
         );
         assert!(of(windows(1.0, 0, false), 3).enough);

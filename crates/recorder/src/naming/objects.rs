@@ -152,8 +152,8 @@ pub fn name(
     objects
 }
 
-/// The bytes of its line that an event is about. A thread that has written two variables beside each
-/// other shares truly only the one that another takes.
+/// The bytes of its line that an event is about. A thread that has written two variables beside
+/// each other shares truly only the one that another takes.
 fn met_on(event: &EventRow) -> u64 {
     let (to, from) = (event.to_bytes, event.from_bytes);
     match event.sharing {

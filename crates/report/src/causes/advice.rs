@@ -234,8 +234,17 @@ impl<'a> About<'a> {
                 self.aligned_where(object)
             );
         }
+        let kind = self.memory.element(object);
+        let is_struct = kind.starts_with("struct ") || kind.starts_with("union ");
+        let is_foreign = !is_struct && SCALARS.contains(&stride) || kind.starts_with("std::");
         let element = match self.language {
+            Language::C if is_foreign => {
+                "make each element a struct whose only member has _Alignas(64)".to_owned()
+            }
             Language::C => "pad the element's type (_Alignas(64) on its first member)".to_owned(),
+            Language::Cpp if is_foreign => {
+                "put each element into a struct with alignas(64)".to_owned()
+            }
             Language::Fortran if SCALARS.contains(&stride) => format!(
                 "add a first dimension of {} and use only its first element (a(1,k) for a(k))",
                 whole / stride

@@ -3,8 +3,8 @@
 //! Problem: threads that take turns on a processor hardly ever meet, however often each of them
 //! comes to a line that they share. Approach: how often they come back to it was sampled
 //! (`returns`), and does not depend on who else ran. From that follows the most that the lines can
-//! be transferred, and about how often they are. Pure. Neighbours: `causes` asks for groups whose threads hardly ran at once, `cost`
-//! has the prices.
+//! be transferred, and about how often they are. Pure. Neighbours: `causes` asks for groups whose
+//! threads hardly ran at once, `cost` has the prices.
 
 use analysis::{Pace, Visitor, likely_transfers, most_transfers};
 use profile::{Profile, ReturnRow};

@@ -56,6 +56,11 @@ impl<'a> Memory<'a> {
         stride_of(self.profile, object)
     }
 
+    /// The type of an object's elements; empty where that is not known.
+    pub(super) fn element(&self, object: u32) -> &str {
+        self.profile.objects.get(object as usize).map_or("", |row| &row.element)
+    }
+
     /// The pieces that bytes of a line lie in, in order.
     pub(super) fn pieces(&self, line: u64, mask: u64) -> Vec<Piece> {
         let overlaps = |piece: &&Piece| {
@@ -131,7 +136,8 @@ impl<'a> Memory<'a> {
     /// The name of a variable, without the file that holds it.
     pub(super) fn variable(&self, object: u32) -> Option<String> {
         let row = self.profile.objects.get(object as usize)?;
-        let is_one = row.region == "static" && !row.name.is_empty();
+        // A section is no variable that a program could align.
+        let is_one = row.region == "static" && !row.name.is_empty() && !row.name.starts_with('.');
         is_one.then(|| without_module(&row.name).to_owned())
     }
 

@@ -34,13 +34,18 @@ pub fn difference_text(
     out
 }
 
-/// How far the amounts of runs that were sampled can be trusted; to be said first.
+/// How far the amounts of runs that were estimated can be trusted; to be said first.
 fn reliability(runs: [&Run<'_>; 2]) -> Vec<String> {
     let said = |(name, run): (char, &Run<'_>)| {
         let Run::Profile(profile, choice) = run else { return None };
+        let how = match &profile.meta.windows {
+            Some(windows) if windows.whole >= 1.0 => return None,
+            Some(_) => "recorded in windows",
+            None => "sampled",
+        };
         let found = Reliability::of(profile, *choice)?;
         let sentences: Vec<String> = found.too_few.into_iter().chain(found.text).collect();
-        Some(format!("{name} was sampled. {}", sentences.join(" ")))
+        Some(format!("{name} was {how}. {}", sentences.join(" ")))
     };
     ['A', 'B'].into_iter().zip(runs).filter_map(said).collect()
 }
@@ -273,6 +278,29 @@ mod tests {
             serde_json::from_str(&difference_json(&found, [&a, &b]).unwrap()).unwrap();
         let said = json["reliability"].as_array().unwrap();
         assert!(said.len() == 1 && said[0].as_str().unwrap().starts_with("B was"), "{said:?}");
+    }
+
+    #[test]
+    fn what_was_recorded_whole_is_not_said_to_be_an_estimate() {
+        let said = |whole| {
+            let mut profile = shared();
+            profile.meta.mode = profile::Mode::Windows;
+            profile.meta.windows = Some(profile::Windows {
+                asked: "usual".into(),
+                windows: 0,
+                too_short: whole < 1.0,
+                observed: whole,
+                whole,
+                warm_up_ns: 0,
+                missed: 0.0,
+                alike: 0.0,
+                false_share: None,
+            });
+            reliability([&run(&profile), &run(&shared())])
+        };
+        assert_eq!(said(1.0), Vec::<String>::new());
+        let few = said(0.1);
+        assert!(few.len() == 1 && few[0].starts_with("A was recorded in windows. "), "{few:?}");
     }
 
     #[test]

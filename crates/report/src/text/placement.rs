@@ -79,7 +79,9 @@ fn write_policies(out: &mut String, style: TextStyle, placement: &Placement) -> 
     let best = policies.list.first().map_or(0.0, |best| best.cost);
     let to_best = times((best > 0.0).then(|| bound / best));
     let last = ["lower bound".into(), cost(bound), to_best, times((bound > 0.0).then_some(1.0))];
-    table.row(last.into_iter().chain([String::new(), "no placement costs less".into()]).collect());
+    let without = if best < bound { " without sharing cores" } else { "" };
+    let note = format!("no placement costs less{without}");
+    table.row(last.into_iter().chain([String::new(), note]).collect());
     write!(out, "{table}")?;
     let note = format!(
         "  Cost: the sum over all events of what each costs on its way. Moved: threads on another PU \

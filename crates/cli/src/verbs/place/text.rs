@@ -151,7 +151,8 @@ fn prediction(
     line(&mut out, "scatter", baselines.scatter, ratio(baselines.scatter));
     let expected = format!("{} (expected)", ratio(baselines.random));
     line(&mut out, "random", baselines.random, expected.trim().into());
-    line(&mut out, "bound", bound, "no placement costs less".into());
+    let without = if baselines.compact < bound { " without sharing cores" } else { "" };
+    line(&mut out, "bound", bound, format!("no placement costs less{without}"));
     out.push_str(&standing(placement.cost, baselines.os, bound, sampled));
     if baselines.os > 0.0 {
         out.push_str(&meeting(&placement.levels));
