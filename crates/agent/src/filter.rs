@@ -12,6 +12,7 @@ use crate::own;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use engine::control;
 use inspect::bpf;
 pub use inspect::bpf::{Answer, Instruction};
 
@@ -74,8 +75,10 @@ pub fn answer(number: u64, a: &[u64; 6]) -> Answer {
         return Answer::Allowed;
     }
     let page = own::own_page();
-    if page == 0 {
-        // A fork's child that has no page yet: `seccomp::allows_fork` has asked before.
+    // A fork's child that has no page yet: `seccomp::allows_fork` has asked before. Between windows
+    // it still has its parent's second mapping, which names a page that is empty by now. SAFETY:
+    // the calling thread's page, or such a one.
+    if page == 0 || unsafe { own::field(page, control::THREAD) } == 0 {
         return Answer::Allowed;
     }
     // SAFETY: filters are installed by attached threads only, and attached threads create others.

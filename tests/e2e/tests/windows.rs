@@ -395,6 +395,21 @@ fn a_thread_that_is_alone_has_no_windows() {
     assert!(near.contains(&likely), "{all:?}");
 }
 
+/// Where a filter has to be asked before each call of ours, a child begins well between windows,
+/// too.
+#[test]
+fn children_begin_well_under_a_filter() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let source = "tests/programs/stress/filtered_forks.c";
+    let program = Target::new(Compiler::Gcc, source).flags(&["-O2"]).build().unwrap();
+    let command = [program.to_str().unwrap().to_owned()];
+    let expected = native(&command);
+    for options in [&["--budget", "5%"][..], &["--duty", "50%"], &["--exact"]] {
+        let run = record(&threadtalk, &scratch.join("x.tt"), options, &[&command[0]]);
+        assert_unchanged(&expected, &run.timeout(TIME).run());
+    }
+}
+
 /// What threads allocate and free while they run natively has its names, and works as without.
 #[test]
 fn what_is_allocated_natively_has_its_name() {
