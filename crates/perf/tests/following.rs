@@ -145,8 +145,9 @@ fn what_happens_is_told_during_a_pause_too() {
             .iter()
             .any(|r| matches!(r, Record::Forked { pid, parent_pid, .. } if pid != parent_pid));
         if resumed.is_none() && forked {
-            sampler.pause(false);
+            // Before: it may be sampled at once.
             resumed = Some(perf::now_ns());
+            sampler.pause(false);
         }
     }
     let _ = child.kill();
