@@ -14,6 +14,14 @@ static inline u32 born_now(void) {
     return now ? now : 1;
 }
 
+// How long a block has been there that began then. Clocks of two processors may differ a little:
+// less than none is none.
+static inline u32 lived_since(u32 born) {
+    const u32 DIFFERENCE = 1u << 16;
+    u32 lived = clock_units(LIFE_SHIFT) - born;
+    return lived < -DIFFERENCE ? lived : 0;
+}
+
 // What a thread has counted of a group.
 static void add_to_group(u32 group, u64 count, u64 lived) {
     struct group *g = group_named(group);
@@ -40,7 +48,7 @@ static void count_freed(struct thread *t, const struct known *k) {
     if (k->group == OTHERS)
         return;
     int timed = k->born && has_clock();
-    u32 lived = timed ? clock_units(LIFE_SHIFT) - k->born : 0;
+    u32 lived = timed ? lived_since(k->born) : 0;
     struct freed *f = counter_of(t, k->group);
     f->lived += lived;
     if (++f->count == 1u << 31) {
