@@ -8,30 +8,23 @@ use crate::lock::Lock;
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
-use gimli::{BaseAddresses, CfaRule, EhFrame, EhFrameHdr, LittleEndian, Pointer, RegisterRule};
-use gimli::{UnwindContext, UnwindSection, UnwindTableRow, X86_64};
+use gimli::{BaseAddresses, EhFrame, EhFrameHdr, LittleEndian, Pointer};
+use gimli::{UnwindContext, UnwindSection};
+use inspect::unwind::{encode, rule};
 
-/// What leads on from a frame.
+/// What leads on from a frame: a word of [`rule`]s.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Rule(u64);
-
-const RBP_SHIFT: u32 = 32;
-/// The base is %rbp instead of %rsp.
-const BY_RBP: u64 = 1 << 48;
-/// There is a rule.
-const LEADS_ON: u64 = 1 << 49;
-/// Whether there is one is known.
-const KNOWN: u64 = 1 << 50;
 
 impl Rule {
     /// Whether there is one.
     pub fn leads_on(self) -> bool {
-        self.0 & LEADS_ON != 0
+        self.0 & rule::LEADS_ON != 0
     }
 
     /// Whether the base is %rbp instead of %rsp.
     pub fn is_by_rbp(self) -> bool {
-        self.0 & BY_RBP != 0
+        self.0 & rule::BY_RBP != 0
     }
 
     /// From the base to where the caller's frame begins.
@@ -41,7 +34,7 @@ impl Rule {
 
     /// From there to where the caller's %rbp is; `None`: still in the register.
     pub fn saved(self) -> Option<i64> {
-        let at = (self.0 >> RBP_SHIFT) as i16;
+        let at = (self.0 >> rule::RBP_SHIFT) as i16;
         (at != 0).then_some(i64::from(at))
     }
 }
@@ -70,7 +63,7 @@ fn places(address: u64) -> impl Iterator<Item = &'static Place> {
 fn known(address: u64) -> Option<Rule> {
     let place = places(address).find(|place| place.address.load(Acquire) == address)?;
     let word = place.word.load(Acquire);
-    (place.address.load(Relaxed) == address && word & KNOWN != 0).then_some(Rule(word))
+    (place.address.load(Relaxed) == address && word & rule::KNOWN != 0).then_some(Rule(word))
 }
 
 /// Under the lock.
@@ -94,7 +87,7 @@ pub fn of(address: u64, lock: &Lock) -> Option<Rule> {
     }
     lock.with(|| {
         // A call may be the last instruction of its function.
-        let word = find(address.wrapping_sub(1)).unwrap_or(0) | KNOWN;
+        let word = find(address.wrapping_sub(1)).unwrap_or(0) | rule::KNOWN;
         keep(address, word);
         Rule(word)
     })
@@ -168,25 +161,4 @@ fn find(address: u64) -> Option<u64> {
     let context = unsafe { (*CONTEXT.0.get()).as_mut() }?;
     let row = fde.unwind_info_for_address(&frames, &bases, context, address).ok()?;
     encode(row)
-}
-
-/// A row as one word; `None` for what that cannot hold: frames of signals, odd registers.
-fn encode(row: &UnwindTableRow<usize>) -> Option<u64> {
-    let CfaRule::RegisterAndOffset { register, offset } = row.cfa() else { return None };
-    let base = match *register {
-        X86_64::RSP => 0,
-        X86_64::RBP => BY_RBP,
-        _ => return None,
-    };
-    if row.register(X86_64::RA) != RegisterRule::Offset(-8) {
-        return None;
-    }
-    let saved = match row.register(X86_64::RBP) {
-        RegisterRule::Offset(at) => i16::try_from(at).ok()?,
-        RegisterRule::Undefined | RegisterRule::SameValue => 0,
-        _ => return None,
-    };
-    let offset = i32::try_from(*offset).ok()?;
-    let words = u64::from(offset as u32) | u64::from(saved as u16) << RBP_SHIFT;
-    Some(words | base | LEADS_ON)
 }

@@ -1,6 +1,6 @@
 //! What the agent finds out about a program without running anything of it. Pure, so that it can be
-//! tested without a program around it: it reads what it is given, which may be damaged, and never
-//! panics, as that would end the program.
+//! tested without a program around it. What it reads may be damaged. It never panics, as that would
+//! end the program.
 //!
 //! | file | holds |
 //! | --- | --- |
@@ -9,7 +9,8 @@
 //! | `unwind.rs` | what leads from a frame of the stack to its caller's |
 //! | `bpf.rs` | what a filter of system calls (seccomp) answers |
 //!
-//! Neighbours: `agent` reads the files, keeps the filters and walks the stack.
+//! Neighbours: `agent` reads the files, keeps the filters and walks the stack; `allocations` walks
+//! it in other libraries.
 #![no_std]
 
 extern crate alloc;

@@ -1,4 +1,5 @@
 //! What leads from a frame of the stack to its caller's, by a file's unwind tables (.eh_frame).
+//! Neighbour: `allocations` finds the tables by the C library instead of the file.
 
 use crate::elf::Unwinding;
 use gimli::{BaseAddresses, CfaRule, EhFrame, EhFrameHdr, LittleEndian, RegisterRule, X86_64};
@@ -33,7 +34,7 @@ pub fn rule_at(tables: &Unwinding, address: u64) -> Option<u64> {
 }
 
 /// A row as one word; `None` for what that cannot hold: frames of signals, odd registers.
-fn encode(row: &UnwindTableRow<usize>) -> Option<u64> {
+pub fn encode(row: &UnwindTableRow<usize>) -> Option<u64> {
     let CfaRule::RegisterAndOffset { register, offset } = row.cfa() else { return None };
     let base = match *register {
         X86_64::RSP => 0,
