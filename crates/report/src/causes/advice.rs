@@ -84,6 +84,17 @@ pub(super) fn advice(
     }
 }
 
+/// Whether a type of C or C++ with this name, empty where it is not known, may have no members.
+fn may_be_scalar(kind: &str) -> bool {
+    const WORDS: [&str; 13] = [
+        "", "char", "short", "int", "long", "signed", "unsigned", "float", "double", "bool",
+        "_Bool", "volatile", "_Atomic",
+    ];
+    const BEGINNINGS: [&str; 5] = ["int", "uint", "size_t", "atomic_", "sig_atomic_t"];
+    let first = kind.split([' ', '(']).next().unwrap_or("");
+    WORDS.contains(&first) || BEGINNINGS.iter().any(|start| first.starts_with(start))
+}
+
 /// What advice looks at.
 struct About<'a> {
     group: &'a Group,
@@ -235,8 +246,8 @@ impl<'a> About<'a> {
             );
         }
         let kind = self.memory.element(object);
-        let is_struct = kind.starts_with("struct ") || kind.starts_with("union ");
-        let is_foreign = !is_struct && SCALARS.contains(&stride) || kind.starts_with("std::");
+        let is_foreign =
+            SCALARS.contains(&stride) && may_be_scalar(kind) || kind.starts_with("std::");
         let element = match self.language {
             Language::C if is_foreign => {
                 "make each element a struct whose only member has _Alignas(64)".to_owned()
@@ -526,5 +537,18 @@ impl<'a> About<'a> {
             "Its line also holds data that others use: give the {lock} a line of its own ({}). {less}",
             self.language.align()
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_be_scalar;
+
+    #[test]
+    fn types_without_members_are_told_by_their_names() {
+        let scalars = ["", "long", "unsigned long", "double", "uint64_t", "atomic_long", "_Bool"];
+        assert!(scalars.into_iter().all(may_be_scalar));
+        let others = ["struct counter", "union word", "counter", "pair_t", "std::atomic<long>"];
+        assert!(!others.into_iter().any(may_be_scalar));
     }
 }

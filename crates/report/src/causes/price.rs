@@ -39,9 +39,9 @@ const INSTRUCTION: Range = Range { mid: 0.2, low: 0.1, high: 0.6 };
 /// least this part is taken to be waiting: the instructions of `regression` take 0.1 ns each, and
 /// its transfers would be told to cost nothing.
 const LEAST_WAITING: f64 = 0.25;
-/// Lines that are taken one after the other are fetched ahead. Four threads that added up 16 MB
+/// Lines that are taken one after the other are prefetched. Four threads that added up 16 MB
 /// which one had filled took a tenth of what the latency tells.
-const FETCHED_AHEAD: f64 = 0.1;
+const PREFETCHED: f64 = 0.1;
 /// What a thread can go on for while it waits for a line, as part of the latency: stores wait in
 /// their buffer, and loads that do not depend on them go on.
 const HOLD: f64 = 0.5;
@@ -178,7 +178,7 @@ impl Costs {
     /// [`of_events`](Self::of_events).
     pub(super) fn of_data(&self, events: u64, hits: Option<u64>, enough_share: bool) -> Cost {
         let cost = self.of_events(events, hits, enough_share);
-        let low = cost.low.map(|low| FETCHED_AHEAD * low);
+        let low = cost.low.map(|low| PREFETCHED * low);
         let gain = cost.gain.and_then(|_| Gain::of(cost.cpu_share, low, cost.high));
         Cost { low, gain, ..cost }
     }
@@ -352,14 +352,14 @@ mod tests {
     use crate::samples::{sample, sampled};
 
     #[test]
-    fn data_that_is_fetched_ahead_may_cost_a_tenth() {
+    fn data_that_is_prefetched_may_cost_a_tenth() {
         let mut profile = sample(2, &[]).profile();
         profile.threads.iter_mut().for_each(|thread| thread.instructions = 1_000_000);
         let costs = Costs::of(&profile, None, 10_000);
         let (each, ahead) =
             (costs.of_events(10_000, None, false), costs.of_data(10_000, None, false));
         assert_eq!((ahead.cpu_share, ahead.high), (each.cpu_share, each.high));
-        assert_eq!(ahead.low.unwrap(), FETCHED_AHEAD * each.low.unwrap());
+        assert_eq!(ahead.low.unwrap(), PREFETCHED * each.low.unwrap());
     }
 
     #[test]
