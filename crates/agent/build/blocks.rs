@@ -120,6 +120,7 @@ pub fn allocations(h: &mut Header) {
         RBP_SHIFT = rule::RBP_SHIFT,
         BY_RBP = rule::BY_RBP,
         LEADS_ON = rule::LEADS_ON,
+        ALIGNED = rule::ALIGNED,
     );
     structure!(h, "rule" = Rule { address, word });
     constants!(h, CHAIN_BITS = layouts::CHAIN_BITS, MAX_TOLD = layouts::MAX_TOLD);

@@ -79,6 +79,11 @@ impl Frames {
         self.look_up(pc | EXACT, pc)
     }
 
+    /// Whether there is a rule before the instruction at `pc`.
+    pub fn leads_on(&mut self, pc: u64) -> bool {
+        self.rule_at(pc) & rule::LEADS_ON != 0
+    }
+
     fn look_up(&mut self, name: u64, address: u64) -> u64 {
         if let Some(rule) = self.known.as_ref().and_then(|known| known.get(&name)) {
             return *rule;
@@ -106,6 +111,6 @@ impl Frames {
 }
 
 /// Whether anything asks for rules: only where events are told by code site.
-fn is_asked_for() -> bool {
+pub fn is_asked_for() -> bool {
     counting::mode() == mode::DETAIL
 }

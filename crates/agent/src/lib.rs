@@ -57,6 +57,7 @@ mod shadow;
 mod shared;
 mod signals;
 mod solo;
+mod stacks;
 mod start;
 mod stubs;
 mod sys;

@@ -11,6 +11,7 @@ use crate::lock::Lock;
 use crate::modules::Modules;
 use crate::program;
 use crate::session;
+use crate::stacks;
 use crate::thread;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use engine::AddressHash;
@@ -43,7 +44,14 @@ unsafe extern "C" fn tt_look_at_path(state: &mut ThreadState, rbp: u64) {
     registers.general[RSP] = slot(control::APP_RSP);
     registers.general[RBP] = rbp;
     runtime.recover(&mut registers, &slot);
-    let frames = walk::<PATH_FRAMES>(&mut runtime.modules, &registers);
+    let mut frames = [0; PATH_FRAMES];
+    let mut to = frames.iter_mut();
+    climb(&mut runtime.modules, &registers, PATH_FRAMES, |running| {
+        stacks::add(&running, 0);
+        if let Some(frame) = to.next() {
+            *frame = running.back;
+        }
+    });
     // Still under the engine's lock, which is free of other threads when the process forks.
     for chosen in &chosen[..count as usize] {
         add(chosen.site, &frames, chosen.weight);
@@ -61,32 +69,67 @@ pub fn renew() {
     *KNOWN.lock() = None;
 }
 
+/// A function that is running, on the way up a stack.
+pub struct Running {
+    /// The instruction that it is at, or for callers a byte of the call that they have made.
+    pub code: u64,
+    /// The stack pointer there, with nothing pushed for the call.
+    pub low: u64,
+    /// The register %rbp there.
+    pub rbp: u64,
+    /// The stack pointer before it was called.
+    pub end: u64,
+    /// To which address it returns.
+    pub back: u64,
+}
+
 /// The return addresses up the stack, innermost first; 0 = no more are known.
 pub fn walk<const FRAMES: usize>(modules: &mut Modules, registers: &Registers) -> [u64; FRAMES] {
     let mut frames = [0; FRAMES];
-    let (mut stack, mut rbp) = (registers.general[RSP], registers.general[RBP]);
-    let mut rule = modules.frames.rule_at(registers.pc);
-    for frame in &mut frames {
+    let mut to = frames.iter_mut();
+    climb(modules, registers, FRAMES, |running| {
+        if let Some(frame) = to.next() {
+            *frame = running.back;
+        }
+    });
+    frames
+}
+
+/// Tells of up to `most` functions up the stack, innermost first, as long as it is known what leads
+/// from one to the next.
+pub fn climb(
+    modules: &mut Modules,
+    registers: &Registers,
+    most: usize,
+    mut tell: impl FnMut(Running),
+) {
+    let (mut low, mut rbp) = (registers.general[RSP], registers.general[RBP]);
+    let mut code = registers.pc;
+    let mut rule = modules.frames.rule_at(code);
+    for _ in 0..most {
         if rule & rule::LEADS_ON == 0 {
-            break;
+            return;
         }
-        let base = if rule & rule::BY_RBP != 0 { rbp } else { stack };
-        let end = base.wrapping_add_signed(i64::from(rule as i32));
-        if !(8..MAX_FRAME).contains(&end.wrapping_sub(stack)) || end % 8 != 0 {
-            break;
+        let base = if rule & rule::BY_RBP != 0 { rbp } else { low };
+        let mut end = base.wrapping_add_signed(i64::from(rule as i32));
+        let mut saved = i64::from((rule >> rule::RBP_SHIFT) as i16);
+        if rule & rule::ALIGNED != 0 {
+            let Some(there) = word(end) else { return };
+            (end, saved) = (there, base.wrapping_sub(there).cast_signed());
         }
-        let saved = i64::from((rule >> rule::RBP_SHIFT) as i16);
-        let back = word(end - 8);
-        if saved != 0 {
-            let Some(outer) = word(end.wrapping_add_signed(saved)) else { break };
-            rbp = outer;
+        if !(8..MAX_FRAME).contains(&end.wrapping_sub(low)) || end % 8 != 0 {
+            return;
         }
-        let Some(back) = back.filter(|back| *back != 0) else { break };
-        *frame = back;
-        stack = end;
+        let outer = match saved {
+            0 => Some(rbp),
+            saved => word(end.wrapping_add_signed(saved)),
+        };
+        let back = word(end - 8).filter(|back| *back != 0);
+        let (Some(outer), Some(back)) = (outer, back) else { return };
+        tell(Running { code, low, rbp, end, back });
+        (code, low, rbp) = (back - 1, end, outer);
         rule = modules.frames.rule(back);
     }
-    frames
 }
 
 /// A word that may not be there: where a stack ends, what is taken for a frame may be none.

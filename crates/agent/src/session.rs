@@ -14,6 +14,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use wire::objects::{Group, Mapping, Zone};
 use wire::paths::Path;
 use wire::session::{self, Header, Module, ThreadPage, failure, state};
+use wire::stacks::StackFrame;
 
 pub use child::Child;
 
@@ -300,6 +301,13 @@ pub fn path(number: usize) -> &'static Path {
     unsafe { &*((BASE.load(Ordering::Relaxed) + offset) as *const Path) }
 }
 
+/// The frame on a stack with that number.
+pub fn stack_frame(number: usize) -> &'static StackFrame {
+    let offset = session::FRAMES_OFFSET + (number * size_of::<StackFrame>()) as u64;
+    // SAFETY: within the session.
+    unsafe { &*((BASE.load(Ordering::Relaxed) + offset) as *const StackFrame) }
+}
+
 /// Address of what says who accesses which page.
 pub fn pages() -> u64 {
     BASE.load(Ordering::Relaxed) + session::PAGES_OFFSET
@@ -357,7 +365,9 @@ pub fn reset() {
     for cursor in [&h.cell_chunks_used, &h.groups, &h.blocks_described, &h.paths, &h.zones] {
         cursor.store(0, Ordering::Relaxed);
     }
-    h.mappings.store(0, Ordering::Relaxed);
+    for cursor in [&h.mappings, &h.frames] {
+        cursor.store(0, Ordering::Relaxed);
+    }
     h.births.store(0, Ordering::Relaxed);
 }
 

@@ -51,8 +51,8 @@ pub struct Told {
 pub struct Trace<const FRAMES: usize> {
     /// Return addresses, innermost first; 0 = no more are known.
     pub frames: [u64; FRAMES],
-    /// In the order in which they led outwards, at most two for each frame.
-    told: [[Told; 2]; FRAMES],
+    /// In the order in which they led outwards, at most three for each frame.
+    told: [[Told; 3]; FRAMES],
     told_count: usize,
     /// %rbp from the entry's stack address, if a frame was found by the register itself.
     rbp: Option<u64>,
@@ -62,7 +62,7 @@ impl<const FRAMES: usize> Trace<FRAMES> {
     /// Nothing.
     pub const NONE: Self = Self {
         frames: [0; FRAMES],
-        told: [[Told { above: 0, on_stack: false, value: 0 }; 2]; FRAMES],
+        told: [[Told { above: 0, on_stack: false, value: 0 }; 3]; FRAMES],
         told_count: 0,
         rbp: None,
     };
@@ -115,7 +115,17 @@ pub fn trace<const FRAMES: usize>(entry: Entry) -> Trace<FRAMES> {
             break;
         };
         let base = if rule.is_by_rbp() { rbp } else { stack };
-        let end = base.wrapping_add_signed(rule.offset());
+        let mut end = base.wrapping_add_signed(rule.offset());
+        let end_at = end;
+        if rule.is_aligned() {
+            let is_word =
+                |at: u64| at >= entry.stack && at.saturating_add(8) <= top && at.is_multiple_of(8);
+            if !is_word(end_at) || !is_word(base) {
+                break;
+            }
+            // SAFETY: between the entry and the end of the stack.
+            end = unsafe { *(end_at as *const u64) };
+        }
         if end < stack + 8 || end > top || end % 8 != 0 {
             break;
         }
@@ -124,7 +134,12 @@ pub fn trace<const FRAMES: usize>(entry: Entry) -> Trace<FRAMES> {
             (true, 0) => trace.rbp = Some(entry.rbp.wrapping_sub(entry.stack)),
             (true, at) => trace.tell(entry, at, rbp, true),
         }
-        if let Some(at) = rule.saved() {
+        if rule.is_aligned() {
+            trace.tell(entry, end_at, end, true);
+            // SAFETY: as above.
+            rbp = unsafe { *(base as *const u64) };
+            rbp_at = base;
+        } else if let Some(at) = rule.saved() {
             let at = end.wrapping_add_signed(at);
             if at < entry.stack || at + 8 > end || at % 8 != 0 {
                 break;

@@ -27,6 +27,12 @@ impl Rule {
         self.0 & rule::BY_RBP != 0
     }
 
+    /// Whether where the caller's frame begins stands in the word that [`offset`](Self::offset)
+    /// leads to, and the caller's %rbp in the word at the base.
+    pub fn is_aligned(self) -> bool {
+        self.0 & rule::ALIGNED != 0
+    }
+
     /// From the base to where the caller's frame begins.
     pub fn offset(self) -> i64 {
         i64::from(self.0 as i32)
@@ -160,5 +166,5 @@ fn find(address: u64) -> Option<u64> {
     // SAFETY: under the lock.
     let context = unsafe { (*CONTEXT.0.get()).as_mut() }?;
     let row = fde.unwind_info_for_address(&frames, &bases, context, address).ok()?;
-    encode(row)
+    encode(row, &frames)
 }

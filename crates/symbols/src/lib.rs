@@ -12,7 +12,7 @@
 //! stubs, `debug_file` finds the file with its DWARF, `dwarf` reads that with the `units` that are
 //! asked for, by a `reader` of `section`s, `variables`, `fields` and `elements` find types of data
 //! in it, `allocated` those of allocated memory, with the function's `scopes` and the `steps` of
-//! its code, `known` has answers of earlier runs.
+//! its code, `locals` are variables on stacks, `known` has answers of earlier runs.
 
 mod allocated;
 mod debug_file;
@@ -22,6 +22,7 @@ mod elements;
 mod elf;
 mod fields;
 mod known;
+mod locals;
 mod module;
 mod pieces;
 mod plt;
@@ -38,6 +39,7 @@ pub use demangle::demangle;
 pub use elements::{Element, ElementField};
 pub use elf::SymbolError;
 pub use known::{Keeper, Known};
+pub use locals::{Base, Local};
 pub use module::{Data, Module, Place};
 
 use std::collections::HashMap;

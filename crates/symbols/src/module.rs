@@ -8,11 +8,14 @@ use crate::elements::{self, Element};
 use crate::elf::{Elf, SymbolError};
 use crate::fields::Types;
 use crate::known::{Field, Keeper, Known};
+use crate::locals::{Local, locals};
 use crate::plt;
+use crate::reader::Reader;
 use crate::scopes::Function;
 use crate::table::{Symbol, Symbols, Tables};
 use crate::units::unit_at;
 use crate::variables::Variables;
+use gimli::Unit;
 use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -213,27 +216,49 @@ impl Module {
 
     fn find_allocated(&self, file_offset: u64) -> Option<Allocated> {
         let after = self.elf.address_of_code(file_offset)?;
-        let dwarf = self.dwarf()?;
-        let sections = &dwarf.sections;
-        let mut starts = dwarf.units.by_table(sections, after - 1);
-        if starts.is_empty() {
-            starts = dwarf.units.by_entries(sections, after - 1);
-        }
-        let units = starts.into_iter().filter_map(|start| Some((start, unit_at(sections, start)?)));
-        units.into_iter().find_map(|(start, unit)| {
+        let sections = &self.dwarf()?.sections;
+        self.units_at(after - 1).find_map(|(start, unit)| {
             let function = Function::at(sections, &unit, after - 1)?;
             let code = self.elf.code(function.low..function.high)?;
             let types = Types::new(sections, &unit);
             let static_type = |address: u64| {
                 let symbol = self.symbol_at(|tables| &tables.data, address)?.address;
                 let variables = self.variables.get_or_init(|| Variables::find(sections));
-                Some((symbol, variables.type_in(sections, &dwarf.units, symbol, start)?))
+                let units = &self.dwarf()?.units;
+                Some((symbol, variables.type_in(sections, units, symbol, start)?))
             };
             let (function, code) = (&function, &code[..]);
             let by_pointer = self.called(after).as_deref() == Some("posix_memalign");
             let search = Search { function, types, code, by_pointer, static_type: &static_type };
             Some(search.allocated(after))
         })
+    }
+
+    /// The variables that the function has on the stack where it is at byte `file_offset` of the
+    /// file; none where no debug information covers it.
+    pub fn locals(&self, file_offset: u64) -> Vec<Local> {
+        let find = || {
+            let address = self.elf.address_of_code(file_offset)?;
+            let sections = &self.dwarf()?.sections;
+            self.units_at(address).find_map(|(_, unit)| {
+                let function = Function::at(sections, &unit, address)?;
+                Some(locals(&function, &Types::new(sections, &unit), address))
+            })
+        };
+        find().unwrap_or_default()
+    }
+
+    /// The units whose code may be at a link-time address, and where they start.
+    fn units_at(&self, address: u64) -> impl Iterator<Item = (usize, Unit<Reader>)> {
+        let found = self.dwarf().map(|dwarf| {
+            let mut starts = dwarf.units.by_table(&dwarf.sections, address);
+            if starts.is_empty() {
+                starts = dwarf.units.by_entries(&dwarf.sections, address);
+            }
+            let unit = |start| Some((start, unit_at(&dwarf.sections, start)?));
+            starts.into_iter().filter_map(unit)
+        });
+        found.into_iter().flatten()
     }
 
     /// Name of the function that the call before link-time address `after` names.

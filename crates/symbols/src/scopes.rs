@@ -24,6 +24,18 @@ pub(crate) enum Loc {
     Register(u16),
     /// Offset from the frame's address.
     Frame(i64),
+    /// Offset from the stack pointer.
+    Stack(i64),
+    /// Offset from %rbp.
+    Rbp(i64),
+}
+
+/// What offsets of variables count from.
+#[derive(Clone, Copy)]
+enum Base {
+    /// The frame's address and so many bytes.
+    Frame(i64),
+    StackPointer,
 }
 
 /// A variable or parameter.
@@ -31,6 +43,10 @@ pub(crate) enum Loc {
 pub(crate) struct Variable {
     /// Its type.
     pub of: Option<UnitOffset>,
+    /// What describes it in this function, or in this copy of an inlined one.
+    entry: UnitOffset,
+    /// How many functions that were inlined into each other it is in.
+    pub depth: usize,
     /// Addresses of code, and where it is there.
     places: Vec<(Range<u64>, Loc)>,
 }
@@ -46,6 +62,15 @@ struct Scope {
     ranges: Vec<Range<u64>>,
     /// What describes it for all its copies.
     origin: UnitOffset,
+}
+
+/// What lies around an entry.
+struct Outer {
+    /// How deep its own entry lies.
+    depth: isize,
+    entry: UnitOffset,
+    ranges: Vec<Range<u64>>,
+    is_inlined: bool,
 }
 
 /// A function with code of its own.
@@ -87,14 +112,14 @@ impl<'a> Function<'a> {
         let mut depth = 0;
         // Depth of the function once it is found, and what lies around an entry.
         let mut inside: Option<isize> = None;
-        let mut outer: Vec<(isize, UnitOffset, Vec<Range<u64>>)> = Vec::new();
+        let mut outer: Vec<Outer> = Vec::new();
         let mut frame_base = None;
         while let Some((step, entry)) = entries.next_dfs().ok()? {
             depth += step;
-            outer.retain(|(of, ..)| *of < depth);
+            outer.retain(|around| around.depth < depth);
             inside = inside.filter(|of| *of < depth);
-            if let Some((_, class, _)) = outer.last() {
-                self.around.insert(entry.offset(), *class);
+            if let Some(class) = outer.last() {
+                self.around.insert(entry.offset(), class.entry);
             }
             let mut ranges = Vec::new();
             match entry.tag() {
@@ -120,21 +145,36 @@ impl<'a> Function<'a> {
                 }
                 dw::DW_TAG_lexical_block if inside.is_some() => ranges = self.ranges(entry),
                 dw::DW_TAG_variable | dw::DW_TAG_formal_parameter if inside.is_some() => {
-                    let around = outer.iter().rev().find(|(.., ranges)| !ranges.is_empty());
-                    let scope = around.map(|(.., ranges)| ranges.clone()).unwrap_or_default();
+                    let around = outer.iter().rev().find(|around| !around.ranges.is_empty());
+                    let scope = around.map(|around| around.ranges.clone()).unwrap_or_default();
                     let places = self.places(entry, &scope, frame_base);
                     if !places.is_empty() {
                         let of = self.type_through(entry);
-                        self.variables.push(Variable { of, places });
+                        let depth = outer.iter().filter(|around| around.is_inlined).count();
+                        let entry = entry.offset();
+                        self.variables.push(Variable { of, entry, depth, places });
                     }
                 }
                 _ => {}
             }
             if entry.has_children() {
-                outer.push((depth, entry.offset(), ranges));
+                let is_inlined = entry.tag() == dw::DW_TAG_inlined_subroutine;
+                outer.push(Outer { depth, entry: entry.offset(), ranges, is_inlined });
             }
         }
         Some(())
+    }
+
+    /// The name of one of its variables.
+    pub fn name(&self, variable: &Variable) -> Option<String> {
+        let mut at = variable.entry;
+        for _ in 0..MAX_REFERENCES {
+            if let Some(name) = self.types.name(&self.types.unit.entry(at).ok()?) {
+                return Some(name);
+            }
+            at = self.refers(at)?;
+        }
+        None
     }
 
     /// Types that the functions that allocate for others are made for, at an address.
@@ -269,16 +309,24 @@ impl<'a> Function<'a> {
         None
     }
 
-    /// What offsets of variables count from, as an offset from the frame's address.
-    fn frame_base(&self, entry: &Entry<'_>) -> Option<i64> {
+    fn frame_base(&self, entry: &Entry<'_>) -> Option<Base> {
         let AttributeValue::Exprloc(expression) = entry.attr_value(dw::DW_AT_frame_base).ok()??
         else {
             return None;
         };
-        match expression.operations(self.types.unit.encoding()).next().ok()?? {
-            Operation::CallFrameCFA => Some(0),
+        let mut operations = expression.operations(self.types.unit.encoding());
+        match operations.next().ok()?? {
+            // LLVM counts from the stack pointer, but by the frame's address where it can.
+            Operation::CallFrameCFA => match (operations.next().ok()?, operations.next().ok()?) {
+                (None, _) => Some(Base::Frame(0)),
+                (Some(Operation::SignedConstant { value }), Some(Operation::Plus)) => {
+                    Some(Base::Frame(value))
+                }
+                _ => None,
+            },
             // %rbp, pushed below the return address.
-            Operation::Register { register: gimli::Register(6) } => Some(-16),
+            Operation::Register { register: gimli::Register(6) } => Some(Base::Frame(-16)),
+            Operation::Register { register: gimli::Register(7) } => Some(Base::StackPointer),
             _ => None,
         }
     }
@@ -287,7 +335,7 @@ impl<'a> Function<'a> {
         &self,
         entry: &Entry<'_>,
         scope: &[Range<u64>],
-        base: Option<i64>,
+        base: Option<Base>,
     ) -> Vec<(Range<u64>, Loc)> {
         let (dwarf, unit) = (self.types.dwarf, self.types.unit);
         let Ok(Some(value)) = entry.attr_value(dw::DW_AT_location) else { return Vec::new() };
@@ -310,12 +358,19 @@ impl<'a> Function<'a> {
 fn loc_of(
     expression: gimli::Expression<Reader>,
     unit: &Unit<Reader>,
-    base: Option<i64>,
+    base: Option<Base>,
 ) -> Option<Loc> {
     let mut operations = expression.operations(unit.encoding());
     let loc = match operations.next().ok()?? {
         Operation::Register { register } => Loc::Register(register.0),
-        Operation::FrameOffset { offset } => Loc::Frame(base?.wrapping_add(offset)),
+        Operation::FrameOffset { offset } => match base? {
+            Base::Frame(base) => Loc::Frame(base.wrapping_add(offset)),
+            Base::StackPointer => Loc::Stack(offset),
+        },
+        Operation::RegisterOffset { register: gimli::Register(7), offset, .. } => {
+            Loc::Stack(offset)
+        }
+        Operation::RegisterOffset { register: gimli::Register(6), offset, .. } => Loc::Rbp(offset),
         _ => return None,
     };
     match (loc, operations.next().ok()?) {

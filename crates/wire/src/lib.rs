@@ -11,6 +11,8 @@
 //! * [`objects`]: the part of it that says what the memory was allocated for.
 //! * [`pages`]: the part of it that says who accesses which page.
 //! * [`trace`]: the part of it that carries single accesses, for the reference recorder.
+//! * [`stacks`]: the part of it that says which functions are on the threads' stacks.
+//! * [`failure`]: why something is not recorded.
 //! * [`shared`]: the shadow of memory that several processes share.
 //! * [`launch`]: a plan handed to the launch shim, and the bindings it read back.
 //! * [`watch`]: communication that the watching library has seen.
@@ -23,6 +25,7 @@ pub mod blocks;
 pub mod code;
 pub mod data;
 pub mod detail;
+pub mod failure;
 pub mod launch;
 pub mod lone;
 pub mod objects;
@@ -30,6 +33,7 @@ pub mod pages;
 pub mod paths;
 pub mod session;
 pub mod shared;
+pub mod stacks;
 pub mod trace;
 pub mod watch;
 pub mod windows;

@@ -17,6 +17,7 @@
 //! | [`PATHS_OFFSET`] | [`MAX_PATHS`] × [`Path`](crate::paths::Path): call paths of code sites |
 //! | [`ZONES_OFFSET`] | [`MAX_ZONES`] × [`Zone`](crate::objects::Zone): memory of lines that were not kept |
 //! | [`MAPPINGS_OFFSET`] | [`MAX_MAPPINGS`] × [`Mapping`](crate::objects::Mapping): files mapped while the program ran |
+//! | [`FRAMES_OFFSET`] | [`MAX_FRAMES`] × [`StackFrame`](crate::stacks::StackFrame): functions on stacks |
 //! | [`CODE_OFFSET`] | translated code to be kept, [`Header::code_used`] bytes |
 //! | [`PAGES_OFFSET`] | who accesses which page ([`pages`](crate::pages)), where that is asked for |
 //!
@@ -28,11 +29,13 @@
 //! hole through a mapping would allocate it.
 
 use crate::detail::Footprint;
+pub use crate::failure;
 use crate::lone;
 use crate::objects::{
     Allocating, Block, Group, MAX_BLOCKS, MAX_GROUPS, MAX_MAPPINGS, MAX_ZONES, Mapping, Zone,
 };
 use crate::paths::{MAX_PATHS, Path};
+use crate::stacks::{MAX_FRAMES, StackFrame};
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
 use types::tally;
 
@@ -43,8 +46,8 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 /// system calls; 6: windows; 7: checks in tallies, tracked blocks, memory shared by processes,
 /// objects; 8: call paths, zones, mapped files; 9: pages; 10: light code between windows; 11: first
 /// writes of unknown blocks; 12: filtered traces; 13: which file a mapping was of; 14: lone
-/// programs; 15: returns; 16: native time; 18: gaps; 21: solo time; 24: lifetimes.
-pub const VERSION: u32 = 24;
+/// programs; 15: returns; 16: native time; 18: gaps; 21: solo time; 24: lifetimes; 25: frames.
+pub const VERSION: u32 = 25;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
 /// Added where otherwise an odd number of variables would be taken out again: see
@@ -88,6 +91,8 @@ pub const PATHS_OFFSET: u64 = BLOCKS_OFFSET + (MAX_BLOCKS * size_of::<Block>()) 
 pub const ZONES_OFFSET: u64 = PATHS_OFFSET + (MAX_PATHS * size_of::<Path>()) as u64;
 /// Where mapped files begin, bytes.
 pub const MAPPINGS_OFFSET: u64 = ZONES_OFFSET + (MAX_ZONES * size_of::<Zone>()) as u64;
+/// Where frames on stacks begin, bytes.
+pub const FRAMES_OFFSET: u64 = MAPPINGS_OFFSET + (MAX_MAPPINGS * size_of::<Mapping>()) as u64;
 /// Distance of the sessions of two processes in the file.
 pub const SEGMENT_BYTES: u64 = 1 << 42;
 /// Most processes of one recording.
@@ -109,7 +114,8 @@ pub const SESSION_BYTES: u64 = PAGES_OFFSET + crate::pages::BYTES;
 /// that is not asked for.
 pub const PAGES_OFFSET: u64 = CODE_OFFSET + CODE_BYTES;
 /// Where translated code lies that is to be kept; see [`code`](crate::code).
-pub const CODE_OFFSET: u64 = MAPPINGS_OFFSET + (MAX_MAPPINGS * size_of::<Mapping>()) as u64;
+pub const CODE_OFFSET: u64 =
+    (FRAMES_OFFSET + (MAX_FRAMES * size_of::<StackFrame>()) as u64).next_multiple_of(PAGE);
 /// Most bytes of it. What a process translates beyond is not kept.
 pub const CODE_BYTES: u64 = 64 << 20;
 
@@ -158,41 +164,6 @@ pub mod state {
     /// The process runs natively because its program cannot be recorded; [`super::Header::failure`]
     /// says why, [`super::Header::command`] names it.
     pub const NATIVE: u32 = 3;
-}
-
-/// Why the agent could not start, in [`Header::failure`].
-pub mod failure {
-    /// It could.
-    pub const NONE: u32 = 0;
-    /// No room for the shadow memory (address-space limit or strict overcommit).
-    pub const NO_SHADOW: u32 = 1;
-    /// No room for the code cache near the program.
-    pub const NO_CODE_CACHE: u32 = 2;
-    /// The processor or kernel lacks something (`arch_prctl`).
-    pub const NO_GS: u32 = 3;
-    /// Agent and recorder are of different versions.
-    pub const VERSION: u32 = 4;
-    /// The program has a shadow stack that cannot be switched off any more.
-    pub const SHADOW_STACK: u32 = 5;
-
-    // Why a program that a recorded process executes runs natively.
-    /// Statically linked: nothing can be injected.
-    pub const STATIC: u32 = 16;
-    /// Setuid, setgid or with file capabilities: the loader injects nothing.
-    pub const PRIVILEGED: u32 = 17;
-    /// For another processor, or 32-bit.
-    pub const FOREIGN: u32 = 18;
-    /// With another loader than glibc's.
-    pub const NOT_GLIBC: u32 = 19;
-    /// The engine or the recording cannot be opened from where the process is (chroot, namespaces,
-    /// another user).
-    pub const UNREACHABLE: u32 = 20;
-    /// The process has forbidden itself system calls that the engine needs to start.
-    pub const FORBIDDEN: u32 = 21;
-    /// Another recorder records the program: a recorder that is recorded.
-    pub const ANOTHER_RECORDING: u32 = 22;
-    /// Recorded processes of the same program were all alone ([`lone`](crate::lone)).
-    pub const LONE: u32 = 23;
 }
 
 /// Which code threads shall leave: see [`windows::leave`](crate::windows::leave). Nothing else that
@@ -383,6 +354,8 @@ pub struct Header {
 
     /// Call paths given out.
     pub paths: AtomicU32,
+    /// Frames on stacks given out.
+    pub frames: AtomicU32,
     /// Zones given out, with the first one.
     pub zones: AtomicU32,
     /// Mapped files given out.

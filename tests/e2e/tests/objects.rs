@@ -156,7 +156,7 @@ fn processes_together_know_the_blocks_of_each() {
     let all = recorded.profile().join("processes/all.tt");
     assert_eq!((on(&all, "first_place"), on(&all, "second_place")), (25, 80));
     let stacks: Vec<Value> = objects(&all).into_iter().filter(|o| o["region"] == "stack").collect();
-    let own = |o: &Value| o["name"].as_str().unwrap().starts_with("stack of T");
+    let own = |o: &Value| o["name"].as_str().unwrap().contains("stack of T");
     assert!(!stacks.is_empty() && stacks.iter().all(own), "{stacks:?}");
     assert!(objects(&all).iter().any(|o| o["name"].as_str().unwrap().ends_with("of T3")));
 }
@@ -385,4 +385,25 @@ fn objects_of_known_type_have_fields_and_others_a_stride() {
     };
     assert_eq!((bytes(workers), bytes(slots)), (vec![(96, Some(0))], vec![(96, None)]));
     assert_eq!(bytes(untyped), [(160, Some(0))]);
+}
+
+/// Also where another function has its variables at the same place before.
+#[test]
+fn variables_on_stacks_have_the_names_of_their_functions() {
+    let recorded = Recorded::new(Compiler::Gcc, "tests/programs/objects/locals.c");
+    recorded.run(&[], &[]);
+    let halves = recorded.on("halves (stack of T0 in first)");
+    let counts = recorded.on("counts (stack of T0 in second)");
+    // A thread reads and overwrites the line that the other wrote, 2,000 times each.
+    let expected = 7_990..8_020;
+    assert!(expected.contains(&halves) && expected.contains(&counts), "{halves} {counts}");
+    let profile = recorded.profile();
+    let (row, of_halves, stride) = object_named(&profile, "halves (");
+    assert_eq!((of_halves.as_str(), stride), ("struct pair", 16));
+    assert_eq!(fields_of(&profile, row), [(0, "left".into()), (8, "right".into())]);
+    let report = Threadtalk::built().verb("report").arg(&profile).run().expect_code(0);
+    let text = report.stdout_text();
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("False sharing on halves (stack of T0 in first)"), "{text}");
+    assert!(words.contains("False sharing on counts (stack of T0 in second)"), "{text}");
 }

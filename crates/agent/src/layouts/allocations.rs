@@ -97,8 +97,9 @@ pub struct Mapping {
 
 /// log2 of the chains that a thread keeps.
 pub const CHAIN_BITS: u32 = 4;
-/// Words of the stack that tell a chain: return addresses but the first, and saved %rbp.
-pub const MAX_TOLD: usize = 2 * FRAMES;
+/// Words of the stack that tell a chain: return addresses but the first, saved %rbp, and ends of
+/// frames.
+pub const MAX_TOLD: usize = 3 * FRAMES;
 
 /// A word of the stack that belongs to a chain.
 #[repr(C)]

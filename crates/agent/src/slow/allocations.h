@@ -150,20 +150,28 @@ static u64 walk(struct thread *t, struct call *c, struct chain *chain) {
         u64 rule = rule_of(c->frames[k - 1]);
         if (!(rule & LEADS_ON))
             return rule ? 0 : c->frames[k - 1];
-        u64 end = (rule & BY_RBP ? rbp : stack) + (u64)(int64_t)(int32_t)rule;
+        u64 base = rule & BY_RBP ? rbp : stack;
+        u64 end = base + (u64)(int64_t)(int32_t)rule;
         if (rule & BY_RBP && !rbp_at)
             chain->by_frame_pointer = 1;
         else if (rule & BY_RBP)
             tell(chain, c, rbp_at, rbp, 1);
+        if (rule & ALIGNED) {
+            struct peeked p = peek_stack(t, end);
+            if (p.failed)
+                return 0;
+            tell(chain, c, end, p.value, 1);
+            end = p.value;
+        }
         if (end - stack < 8 || end - stack > LONGEST || end & 7)
             return 0;
         struct peeked back = peek_stack(t, end - 8);
         int16_t saved = (int16_t)(rule >> RBP_SHIFT);
-        if (saved) {
-            struct peeked p = peek_stack(t, end + (u64)(int64_t)saved);
+        if (saved || rule & ALIGNED) {
+            rbp_at = rule & ALIGNED ? base : end + (u64)(int64_t)saved;
+            struct peeked p = peek_stack(t, rbp_at);
             back.failed |= p.failed;
             rbp = p.value;
-            rbp_at = end + (u64)(int64_t)saved;
         }
         if (back.failed || !back.value)
             return 0;

@@ -19,6 +19,7 @@ use crate::presence;
 use crate::session;
 use crate::shadow;
 use crate::shared::{self, mappings};
+use crate::stacks;
 use crate::stubs::Frame;
 use crate::sys;
 use crate::thread::{self, Thread};
@@ -185,6 +186,7 @@ fn renew(before: &Before, segment: u32, registry: thread::Held, old: &Thread) ->
     pages::prepare();
     blocks::renew();
     paths::renew();
+    stacks::renew();
     let header = session::header();
     header.pid.store(sys::pid(), Ordering::Relaxed);
     header.started_ns.store(sys::now_ns(), Ordering::Relaxed);

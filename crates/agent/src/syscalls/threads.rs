@@ -9,6 +9,7 @@ use crate::lone;
 use crate::presence;
 use crate::session;
 use crate::session::is_recorded;
+use crate::stacks;
 use crate::stubs::{self, Frame};
 use crate::sys;
 use crate::thread::{self, Thread};
@@ -102,6 +103,9 @@ fn spawn(frame: &Frame, clone3: Option<&Clone3>, page: u64, is_thread: bool) -> 
         return Outcome::Done(EAGAIN);
     };
     let child = Box::leak(child);
+    if is_thread {
+        stacks::note(page, (native, frame.rbp), child.state.id as u32);
+    }
     note_memory(child, frame, clone3);
     child.signal_mask = mask;
     child.filters = parent.filters;

@@ -9,6 +9,7 @@ use crate::counts::{self, Counts, Side};
 use crate::error::RecorderError;
 use crate::exact::footprints;
 use crate::flows::{self, Flow, Names, Stretch};
+use crate::monitor::Seen;
 use crate::objects::{self, Allocated, Objects};
 use crate::page_uses::{self, PageUses};
 use crate::pages::{self, ByPage};
@@ -16,6 +17,7 @@ use crate::paths;
 use crate::places::Places;
 use crate::reference::Traced;
 use crate::session::{RawModule, RawThread, Session, SessionOptions};
+use crate::stack_variables::StackVariables;
 use crate::timeline::{Sample, Timeline, activity_rows, join_samples};
 use crate::windowed::{self, Windowed};
 use profile::{
@@ -89,7 +91,7 @@ impl Tables {
         let (mut pages, lying) = pages::tables(&by_page, slices.len(), slice_of, is_known);
         // Without events and pages there is nothing to name, and no file to read.
         let modules = if counts.events.len() + pages.pages.len() == 0 { &[] } else { modules };
-        let mut places = Places::new(modules, raw, seen.map(|seen| &seen.regions), &found.resolver);
+        let mut places = places((session, header), (modules, raw), seen, found)?;
         let addresses = session.sites(header.sites.load(Relaxed) as usize + 1)?;
         let mut sites = places.sites(&addresses, &mut counts.events);
         counts::sum_events(&mut counts.events);
@@ -154,6 +156,17 @@ impl Tables {
             footprints,
         }
     }
+}
+
+/// Names for the addresses of a process.
+fn places<'a>(
+    (session, header): (&Session, &Header),
+    (modules, raw): (&'a [RawModule], &[RawThread]),
+    seen: Option<&'a Seen>,
+    found: &'a Found,
+) -> Result<Places<'a>, RecorderError> {
+    let places = Places::new(modules, raw, seen.map(|seen| &seen.regions), &found.resolver);
+    Ok(places.with_stacks(StackVariables::read(session, header)?))
 }
 
 /// When the events of a process were counted, which `ran` from one moment to the other.

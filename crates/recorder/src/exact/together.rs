@@ -13,6 +13,7 @@ use crate::objects::{self, Allocated, Member, Objects};
 use crate::places::Places;
 use crate::processes;
 use crate::session::{RawModule, RawThread, Session, SessionOptions};
+use crate::stack_variables::StackVariables;
 use crate::tables;
 use crate::timeline::{Sample, Timeline, activity_rows, join_samples};
 use crate::windowed::{self, Windowed};
@@ -39,6 +40,7 @@ struct Process {
     /// Program addresses of its code sites.
     sites: Vec<u64>,
     allocated: Allocated,
+    stacks: StackVariables,
     counts: Counts,
     /// Number of its first thread among all.
     first: u32,
@@ -165,6 +167,7 @@ impl Process {
             samples: seen.map(|seen| seen.samples.clone()).unwrap_or_default(),
             sites: session.sites(header.sites.load(Relaxed) as usize + 1)?,
             allocated: tables::allocated(&session, header, found)?,
+            stacks: StackVariables::read(&session, header)?,
             counts,
             raw,
             modules,
@@ -424,20 +427,23 @@ impl All {
         found: &Found,
         threads: usize,
     ) -> (Vec<SiteRow>, Vec<LineRow>, Objects) {
-        let allocated: Vec<Allocated> = self
+        let taken: Vec<(Allocated, StackVariables)> = self
             .processes
             .iter_mut()
-            .map(|process| std::mem::take(&mut process.allocated))
+            .map(|of| (std::mem::take(&mut of.allocated), std::mem::take(&mut of.stacks)))
             .collect();
         let mut members: Vec<Member<'_>> = self
             .processes
             .iter()
-            .zip(allocated)
-            .map(|(process, allocated)| {
+            .zip(taken)
+            .map(|(process, (allocated, stacks))| {
                 let seen = found.monitored.processes.get(process.segment as usize);
                 let regions = seen.map(|seen| &seen.regions);
                 let places = Places::new(&process.modules, &process.raw, regions, &found.resolver);
-                Member::new(allocated, places.counted_from(process.first), process.first)
+                let places = places
+                    .counted_from(process.first)
+                    .with_stacks(stacks.counted_from(process.first));
+                Member::new(allocated, places, process.first)
             })
             .collect();
         let mut rows = vec![SiteRow::default()];

@@ -44,7 +44,8 @@ pub fn tell(
                 candidates.into_iter().find_map(|element| fitting(element, all, of_object))
             }),
             None => of_object.first().and_then(|variable| {
-                let element = places.element(variable.start)?;
+                let name = &objects.rows[object as usize].name;
+                let element = places.element(variable.start, name)?;
                 of_object.iter().all(|v| v.bytes % element.bytes == 0).then_some(element)
             }),
         };

@@ -10,15 +10,17 @@ use crate::elements;
 use crate::error::RecorderError;
 use crate::frames::Allocation;
 use crate::mapped::{self, Mapped};
+use crate::object_texts::{block_text, described, joined};
 use crate::pages;
 use crate::places::{Lying, Places};
 use crate::session::Session;
+use crate::stack_variables::{OnStack, at_byte};
+use crate::static_lines::shortened;
 use profile::{BlockRow, EventRow, FieldRow, ObjectRow, PAGE_BYTES, PageRow, PageTables, SiteRow};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Acquire;
-use types::numbers::grouped;
 use types::{Sharing, ThreadId};
 use wire::objects::{Block, FIRST_ZONE, Group, MAX_BLOCKS, MAX_GROUPS, MAX_ZONES, OTHERS, Zone};
 use wire::session::{BLOCKS_OFFSET, GROUPS_OFFSET, Header, MAX_THREADS, ZONES_OFFSET};
@@ -29,8 +31,6 @@ const LINE_BYTES: u64 = 64;
 const LINES_OF_PAGE: u64 = PAGE_BYTES / LINE_BYTES;
 /// Most blocks of a line that are named.
 const MAX_BLOCKS_NAMED: usize = 4;
-/// The same lines of text appear for many blocks: which of them they are does not say more.
-const MANY_BLOCKS: u64 = 2;
 
 /// What a process has allocated.
 #[derive(Default)]
@@ -140,7 +140,9 @@ pub fn name(
         if let Some(text) = naming.text_of_line(of_line, places, sites) {
             texts.insert(line, text);
         }
-        naming.name_line(of_line, places, sites);
+        if let Some(text) = naming.name_line(of_line, places, sites) {
+            texts.entry(line).or_insert(text);
+        }
     }
     naming.name_pages(pages, places, sites);
     pages::without_ours(pages, &naming.rows);
@@ -160,6 +162,19 @@ fn met_on(event: &EventRow) -> u64 {
         Sharing::True if to & from != 0 => to & from,
         _ => to | from,
     }
+}
+
+/// The variable on a stack that an event at these bytes of its line is about.
+fn variable_of<'a>(
+    on_stack: &'a [OnStack],
+    event: &EventRow,
+    touched: u64,
+    sites: &[SiteRow],
+) -> Option<&'a OnStack> {
+    let function = |site: u32| sites.get(site as usize).map_or("", |site| &site.function);
+    let byte = u64::from(touched.trailing_zeros()).min(LINE_BYTES - 1);
+    let sites = [function(event.from_site), function(event.to_site)];
+    at_byte(on_stack, byte, &sites, &[event.from.0, event.to.0])
 }
 
 /// Whether a variable of at least a page has all these lines of the page at an address.
@@ -226,8 +241,9 @@ pub fn name_together(
             let own: Vec<usize> = (0..of_line.len()).filter(is_own).collect();
             let mut named: Vec<EventRow> = own.iter().map(|k| of_line[*k]).collect();
             named.iter_mut().for_each(|event| event.object = known[event.object as usize].1);
-            texts.extend(naming.text_of_line(&named, places, sites));
-            naming.name_line(&mut named, places, sites);
+            let text = naming.text_of_line(&named, places, sites);
+            let other = naming.name_line(&mut named, places, sites);
+            texts.extend(text.or(other));
             own.iter().zip(&named).for_each(|(k, event)| of_line[*k].object = event.object);
             *of_groups = naming.of_groups;
             (all.rows, blocks, of_names) = (naming.rows, naming.blocks, naming.of_names);
@@ -257,20 +273,34 @@ fn without_doubles(blocks: BTreeSet<BlockRow>) -> Vec<BlockRow> {
 }
 
 impl Naming<'_> {
+    /// Gives the events of a line their objects. Returns region and text of a line on a stack where
+    /// its variables are known.
     fn name_line(
         &mut self,
         events: &mut [EventRow],
         places: &mut Places<'_>,
         sites: &mut Vec<SiteRow>,
-    ) {
+    ) -> Option<(String, String)> {
         let line = events[0].line;
-        let named = places.objects(line, events.iter().any(|event| event.object == 0));
+        let wanted = events.iter().any(|event| event.object == 0);
+        let named = places.objects(line, wanted);
+        let on_stack = if wanted { places.on_stack(line) } else { Vec::new() };
         let allocated = self.allocated;
         let mut of_files: HashMap<u32, Vec<Lying>> = HashMap::new();
+        let mut texts = Vec::new();
         for event in events {
             let touched = met_on(event);
             event.object = match (event.object, allocated.mapped.get(&event.object)) {
-                (0, _) => self.row_touched(&named, touched),
+                (0, _) => match variable_of(&on_stack, event, touched, sites) {
+                    Some(variable) => {
+                        texts.push(variable.text(line));
+                        self.row_named(&variable.lying())
+                    }
+                    None => {
+                        self.note_beside(&named, event);
+                        self.row_touched(&named, touched)
+                    }
+                },
                 (FIRST_ZONE.., _) => self.row_of_zone(event.object, places),
                 (number, Some(file)) => {
                     let lying =
@@ -280,6 +310,9 @@ impl Naming<'_> {
                 (group, None) => self.row_of_group(group, places, sites),
             };
         }
+        texts.sort_unstable();
+        texts.dedup();
+        (!texts.is_empty()).then(|| ("stack".into(), shortened(texts, "; ")))
     }
 
     /// Says what lies on pages: the allocated block that is known, or else what is at the first
@@ -377,6 +410,19 @@ impl Naming<'_> {
         let byte = u64::from(touched.trailing_zeros()).min(LINE_BYTES - 1);
         let at = named.iter().find(|lying| lying.bytes.contains(&byte));
         at.map_or(0, |lying| self.row_named(lying))
+    }
+
+    /// Notes the variables that both threads of an event use: it has the first one as its object.
+    fn note_beside(&mut self, named: &[Lying], event: &EventRow) {
+        let touched = event.from_bytes | event.to_bytes;
+        let is_touched = |lying: &&Lying| {
+            !lying.variable.is_empty() && lying.bytes.clone().any(|byte| touched >> byte & 1 == 1)
+        };
+        if event.sharing == Sharing::False {
+            named.iter().filter(is_touched).for_each(|lying| {
+                self.row_named(lying);
+            });
+        }
     }
 
     fn row_named(&mut self, lying: &Lying) -> u32 {
@@ -517,55 +563,6 @@ impl Naming<'_> {
         }
         Some(joined(told))
     }
-}
-
-/// The region of what lies first, and the texts of all.
-fn joined(told: Vec<(String, String)>) -> (String, String) {
-    let region = told.first().map_or(String::new(), |(region, _)| region.clone());
-    let texts: Vec<String> = told.into_iter().map(|(_, text)| text).collect();
-    (region, texts.join("; "))
-}
-
-/// `heap block` or `mapping`, and `allocated in f at f.c:7`.
-fn what_and_where(object: &ObjectRow) -> (&'static str, String) {
-    let (what, made) = match object.region.as_str() {
-        "anonymous" => ("mapping", "made"),
-        _ => ("heap block", "allocated"),
-    };
-    let place = match object.name.as_str() {
-        "" => String::new(),
-        name => format!(" {made} {name}"),
-    };
-    (what, place)
-}
-
-/// `heap block allocated in f at f.c:7`.
-fn described(object: &ObjectRow) -> String {
-    let (what, place) = what_and_where(object);
-    what.to_owned() + &place
-}
-
-/// `heap block of 400 bytes allocated in f at f.c:7, bytes 0x40..0x80, number 3 by T1`; `one` if
-/// there was only one at that address.
-fn block_text(
-    object: &ObjectRow,
-    one: Option<&RawBlock>,
-    line: u64,
-    start: u64,
-    bytes: u64,
-) -> String {
-    let (what, name) = what_and_where(object);
-    let first = line.saturating_sub(start);
-    let end = (line + LINE_BYTES - start).min(bytes);
-    let part = match (first, end) {
-        (0, end) if end == bytes => String::new(),
-        (first, end) => format!(", bytes {first:#x}..{end:#x}"),
-    };
-    let number = one.filter(|_| object.blocks >= MANY_BLOCKS);
-    let number = number.map_or(String::new(), |b| format!(", number {}", grouped(b.ordinal + 1)));
-    let by = one.filter(|b| b.thread != u32::MAX);
-    let by = by.map_or(String::new(), |b| format!(", by T{}", b.thread));
-    format!("{what} of {} bytes{name}{part}{number}{by}", grouped(bytes))
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ use crate::frames::{Allocation, file_name};
 use crate::mapped::Mapped;
 use crate::regions::{Kind, Regions};
 use crate::session::{RawModule, RawThread};
+use crate::stack_variables::{OnStack, StackVariables};
+use crate::static_lines::{Line, part_text};
 use crate::thread_memory::{Part, ThreadMemory};
 use profile::{EventRow, LineRow, SiteRow};
 use std::cell::RefCell;
@@ -16,16 +18,14 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::path::PathBuf;
-use symbols::{Allocated, Data, Element, Module, Resolver};
+use symbols::{Allocated, Data, Element, Resolver};
 
 /// Bytes of the lines of memory in a profile.
 const LINE_BYTES: u64 = 64;
 /// What the names of libraries begin with that are injected into programs.
 pub const OUR_LIBRARIES: &str = "libthreadtalk_";
-/// Most lines of which fields are looked up, the hottest; most names for one line.
+/// Most lines of which fields are looked up, the hottest.
 const MAX_FIELDS: usize = 4096;
-const MAX_NAMES: usize = 8;
-
 /// Most names for a stretch of memory.
 const MAX_ZONE_NAMES: usize = 3;
 
@@ -38,6 +38,7 @@ pub struct Places<'a> {
     threads: ThreadMemory,
     /// Files of which events say that they are in them: other events are not.
     mapped: HashSet<Mapped>,
+    stacks: StackVariables,
 }
 
 impl<'a> Places<'a> {
@@ -50,7 +51,37 @@ impl<'a> Places<'a> {
         let images = images(modules, &mut resolver.borrow_mut());
         let bytes = thread_local_bytes(&images, &mut resolver.borrow_mut());
         let threads = ThreadMemory::new(threads, bytes);
-        Self { modules, regions, resolver, images, threads, mapped: HashSet::new() }
+        let (mapped, stacks) = Default::default();
+        Self { modules, regions, resolver, images, threads, mapped, stacks }
+    }
+
+    /// The same where it is known which functions were running.
+    pub fn with_stacks(self, stacks: StackVariables) -> Self {
+        Self { stacks, ..self }
+    }
+
+    /// The variables in a line of a stack, and whose it is; none where their functions are not
+    /// known.
+    pub fn on_stack(&self, line: u64) -> Vec<OnStack> {
+        let (region, owner) = match self.stacks.is_empty() || line == 0 {
+            true => return Vec::new(),
+            false => self.not_static(line, false),
+        };
+        if region != "stack" {
+            return Vec::new();
+        }
+        let locals = |code| {
+            let (module, offset) = find(self.modules, code)?;
+            let mut resolver = self.resolver.borrow_mut();
+            let module = resolver.module(module.readable()?)?;
+            let place = module.place(offset);
+            // As `Place` has them, the outermost first.
+            let outer = place.inlined.rsplit("; ").filter(|part| !part.is_empty());
+            let outer = outer.map(|part| part.rsplit_once(" at ").map_or(part, |(name, _)| name));
+            let functions = outer.chain([&*place.function]).map(str::to_owned).collect();
+            Some((functions, module.locals(offset)))
+        };
+        self.stacks.in_line(line, &owner, &locals)
     }
 
     /// Files of which events say that they are in them.
@@ -352,8 +383,11 @@ impl<'a> Places<'a> {
         names.into_iter().map(|name| ("static".to_owned(), name)).collect()
     }
 
-    /// What the variable at `address` consists of.
-    pub fn element(&self, address: u64) -> Option<Element> {
+    /// What the variable at `address` consists of, whose object has this name.
+    pub fn element(&self, address: u64, name: &str) -> Option<Element> {
+        if let Some(known) = self.stacks.element(address, name) {
+            return Some(known);
+        }
         let mut resolver = self.resolver.borrow_mut();
         let mut around = self.images.iter().filter(|image| image.memory.contains(&address));
         around.find_map(|Image { readable, bias, .. }| {
@@ -473,97 +507,6 @@ fn thread_local_bytes(images: &[Image], resolver: &mut Resolver) -> u64 {
         (bytes > 0).then(|| bytes.next_multiple_of(align) + align)
     };
     images.iter().filter_map(block).sum()
-}
-
-/// An object and the part of it that is meant: `a+0x40..0x80 (app)`.
-fn part_text(data: &Data, file: &str) -> String {
-    match data.part == (0..data.bytes) || data.bytes == 0 {
-        true => format!("{} ({file})", data.name),
-        false => format!("{}+{:#x}..{:#x} ({file})", data.name, data.part.start, data.part.end),
-    }
-}
-
-/// A line of a module's static data.
-struct Line<'a> {
-    module: &'a Module,
-    file: &'a str,
-    /// Link-time address.
-    address: u64,
-    /// Bytes that were accessed.
-    touched: u64,
-    with_fields: bool,
-}
-
-impl Line<'_> {
-    /// What lies there: `a+0x40..0x80 (app): [8], [9]; b (app)`. What was touched comes first;
-    /// where nothing touched has a name, there is the section.
-    fn text(&self) -> String {
-        let (hot, cold): (Vec<Data>, Vec<Data>) =
-            self.module.data(self.address, LINE_BYTES).into_iter().partition(|d| self.touches(d));
-        let mut objects: Vec<String> = hot.iter().map(|data| self.hot(data)).collect();
-        if hot.is_empty() {
-            objects.push(self.section());
-        }
-        let cold = cold.iter().filter(|data| data.bytes > 0);
-        objects.extend(cold.map(|data| part_text(data, self.file)));
-        shortened(objects, "; ")
-    }
-
-    fn touches(&self, data: &Data) -> bool {
-        let first = (data.address + data.part.start).saturating_sub(self.address).min(LINE_BYTES);
-        let bytes = (data.part.end - data.part.start).min(LINE_BYTES - first);
-        (first..first + bytes).any(|byte| self.touched >> byte & 1 == 1)
-    }
-
-    /// An object that was touched, with the fields that were.
-    fn hot(&self, data: &Data) -> String {
-        let part = part_text(data, self.file);
-        let fields = if self.with_fields { self.fields(data) } else { String::new() };
-        if fields.is_empty() { part } else { format!("{part}: {fields}") }
-    }
-
-    fn fields(&self, data: &Data) -> String {
-        let mut names: Vec<String> = Vec::new();
-        let mut known_to = data.address;
-        let touched = (0..LINE_BYTES).filter(|byte| self.touched >> byte & 1 == 1);
-        for byte in touched.map(|byte| self.address + byte) {
-            if byte < known_to || !data.part.contains(&byte.wrapping_sub(data.address)) {
-                continue;
-            }
-            let field = self.module.field(data.address, byte - data.address);
-            let Some((name, range)) = field else { continue };
-            known_to = data.address + range.end;
-            if !names.contains(&name) {
-                names.push(name);
-            }
-            if names.len() > MAX_NAMES {
-                break;
-            }
-        }
-        shortened(names, ", ")
-    }
-
-    /// The section at the first byte touched: `.got.plt+0x0..0x40 (app)`.
-    fn section(&self) -> String {
-        let first = self.address + u64::from(self.touched.trailing_zeros()) % LINE_BYTES;
-        match self.module.section(first) {
-            Some((range, name)) => {
-                let start = self.address.max(range.start) - range.start;
-                let end = (self.address + LINE_BYTES).min(range.end) - range.start;
-                format!("{name}+{start:#x}..{end:#x} ({})", self.file)
-            }
-            None => format!("{}+{:#x}", self.file, self.address),
-        }
-    }
-}
-
-/// The first few of a list.
-fn shortened(mut list: Vec<String>, separator: &str) -> String {
-    if list.len() > MAX_NAMES {
-        list.truncate(MAX_NAMES);
-        list.push("…".into());
-    }
-    list.join(separator)
 }
 
 /// The start routine at `address`: file and offset as other runs know it, and its name; both empty

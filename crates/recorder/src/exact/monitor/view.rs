@@ -21,6 +21,7 @@ use crate::session::{RawThread, SessionOptions};
 use crate::shown::busy::Busy;
 use crate::shown::which::Which;
 use crate::shown::{Feed, Listed, Pace, RestsOn, Window};
+use crate::stack_variables::StackVariables;
 use crate::target::Target;
 use profile::{CommRow, EventRow, Meta, Mode, PageTables, Profile, Sampled};
 use statistics::poisson;
@@ -337,7 +338,8 @@ impl<'a> View<'a> {
             thread_rows(raw, &modules, since_start, monotonic_ns(), &mut resolver)
         };
         let regions = &self.reader.processes()[number].seen.regions;
-        let mut places = Places::new(&modules, raw, Some(regions), &self.resolver);
+        let places = Places::new(&modules, raw, Some(regions), &self.resolver);
+        let mut places = places.with_stacks(StackVariables::read(&session, header)?);
         let addresses = session.sites(header.sites.load(Relaxed) as usize + 1)?;
         let mut sites = places.sites(&addresses, &mut events);
         counts::sum_events(&mut events);
