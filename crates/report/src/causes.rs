@@ -366,6 +366,7 @@ fn finding(
     costs: &Costs,
 ) -> Cause {
     let kind = kind(group);
+    let memory = &memory.about(group.objects.keys().copied());
     let object = memory.object(group.object(), group.hottest());
     let sides = words::sides(group, origins, memory);
     let title = words::title(kind, group, &object, &sides);

@@ -1,22 +1,24 @@
 //! What to change, in concrete words with the program's own numbers.
 //!
+//! `separate.rs` is for false sharing.
+//!
 //! Pure. Neighbours: `causes` has the kind of a finding, `memory` names and distances, `words` says
 //! what was seen.
 
+mod separate;
+
 use crate::causes::group::{Class, Group, Origins};
-use crate::causes::memory::{Memory, Piece, distance};
+use crate::causes::memory::Memory;
 use crate::causes::side::{ByThread, Side};
 use crate::causes::synchronization::Sync;
 use crate::causes::{CauseKind, FEW_LINES, words};
 use crate::lines::AccessKind;
 use crate::wording::list;
 use std::collections::BTreeMap;
-use types::numbers::{grouped, percent};
+use types::numbers::percent;
 
 /// Bytes of a line.
 const LINE: u64 = 64;
-/// Pieces this far apart or more are parts of a large array rather than elements of a small one.
-const ELEMENT: u64 = 512;
 /// Bytes of Fortran's numbers.
 const SCALARS: [u64; 3] = [4, 8, 16];
 /// Share of a lock's events next to other data from which on that is said.
@@ -76,23 +78,13 @@ pub(super) fn advice(
         (CauseKind::OneWriter, _) => about.read_less(),
         (CauseKind::Transferred, _) => {
             "Padding won't help: threads need what others wrote. Let the thread that wrote a \
-                                       part also use it, or place these threads close together."
+                                       part also use it; where processors are at different distances, place these threads \
+                                       close together."
                 .into()
         }
         (CauseKind::Synchronization, Class::Sync(sync)) => about.synchronize(sync),
         (CauseKind::Synchronization, _) => String::new(),
     }
-}
-
-/// Whether a type of C or C++ with this name, empty where it is not known, may have no members.
-fn may_be_scalar(kind: &str) -> bool {
-    const WORDS: [&str; 13] = [
-        "", "char", "short", "int", "long", "signed", "unsigned", "float", "double", "bool",
-        "_Bool", "volatile", "_Atomic",
-    ];
-    const BEGINNINGS: [&str; 5] = ["int", "uint", "size_t", "atomic_", "sig_atomic_t"];
-    let first = kind.split([' ', '(']).next().unwrap_or("");
-    WORDS.contains(&first) || BEGINNINGS.iter().any(|start| first.starts_with(start))
 }
 
 /// What advice looks at.
@@ -126,231 +118,6 @@ impl<'a> About<'a> {
         all
     }
 
-    /// For false sharing.
-    fn separate(&self) -> String {
-        let bytes = self.bytes();
-        let pieces = self.pieces_on_hottest(&bytes);
-        if self.group.beside * 2 > self.group.events {
-            return self.lock_from_data();
-        }
-        if pieces.len() > 1 {
-            return self.separate_pieces(&pieces);
-        }
-        if let Some((distance, offset)) = distance(&bytes) {
-            return self.separate_elements(distance, offset);
-        }
-        if let Some(text) = self.separate_fields() {
-            return text;
-        }
-        if let Some(text) = self.separate_members() {
-            return text;
-        }
-        let object = self.group.object();
-        if let Some(stride) =
-            self.memory.stride(object).filter(|stride| *stride > 0 && stride % LINE != 0)
-        {
-            return self.separate_elements(stride, 0);
-        }
-        let neighbours = self.neighbours();
-        if neighbours.len() > 1 && pieces.is_empty() {
-            return format!(
-                "Give {} lines of their own: declare each with {}.",
-                list(&quoted(&neighbours[..neighbours.len().min(3)])),
-                self.language.align()
-            );
-        }
-        if self.group.lines.len() > 4 || self.group.lines.is_empty() {
-            return self.separate_rows();
-        }
-        format!(
-            "Give each thread lines of its own: {} so that no two threads' bytes lie in the same 64.",
-            self.aligned_where(object)
-        )
-    }
-
-    fn pieces_on_hottest(&self, bytes: &ByThread) -> Vec<Piece> {
-        let Some(hottest) = self.hottest else { return vec![] };
-        let of_line = bytes.iter().filter(|((line, _), _)| *line == hottest);
-        let mask = of_line.map(|(_, mask)| mask).fold(0, |a, b| a | b);
-        self.memory.pieces(hottest, mask)
-    }
-
-    /// Variables and fields on the hottest line: those used, or where that is not known all.
-    fn neighbours(&self) -> Vec<String> {
-        let Some(hottest) = self.hottest else { return vec![] };
-        let bytes = self.bytes();
-        let of_line = bytes.iter().filter(|((line, _), _)| *line == hottest);
-        let used = self.memory.names(hottest, of_line.map(|(_, mask)| mask).fold(0, |a, b| a | b));
-        match used.is_empty() && self.group.object() == 0 {
-            true => self.memory.neighbours(hottest),
-            false => used,
-        }
-    }
-
-    /// Variables or blocks that share a line.
-    fn separate_pieces(&self, pieces: &[Piece]) -> String {
-        let names: Vec<String> =
-            pieces.iter().filter_map(|piece| self.memory.variable(piece.object)).collect();
-        if names.len() == pieces.len() {
-            let each = if self.language == Language::Rust {
-                "wrap each in a type with"
-            } else {
-                "declare each with"
-            };
-            return format!(
-                "Give {} lines of their own: {each} {}, or keep what one thread uses together in one struct.",
-                list(&quoted(&names)),
-                self.language.align()
-            );
-        }
-        let (first, bytes) = (pieces[0], pieces.iter().map(|piece| piece.bytes).max().unwrap_or(0));
-        let at = self.memory.allocation(first.object).map_or(String::new(), |at| format!(" {at}"));
-        let same = pieces.iter().all(|piece| piece.object == first.object);
-        let rounded = bytes.div_ceil(LINE) * LINE;
-        match same {
-            true => format!(
-                "The allocator packs these blocks of {} bytes side by side{at}. {}, or let each thread allocate its \
-                 own from memory of its own.",
-                grouped(bytes),
-                match self.language {
-                    Language::Cpp => format!(
-                        "Declare their type with alignas(64), so that each takes {rounded} bytes"
-                    ),
-                    Language::Rust => "Give their type #[repr(align(64))]".into(),
-                    _ => format!("Allocate each with aligned_alloc(64, {rounded})"),
-                }
-            ),
-            false => format!(
-                "Blocks that were allocated one after the other share the line{at}. Align those that different threads \
-                 write to 64 bytes, and round their sizes up to {rounded}."
-            ),
-        }
-    }
-
-    /// Elements of one array that are used by one thread each.
-    fn separate_elements(&self, distance: u64, offset: u64) -> String {
-        let object = self.group.object();
-        if distance >= ELEMENT {
-            return self.separate_rows();
-        }
-        let stride = self
-            .memory
-            .stride(object)
-            .filter(|stride| *stride > 0 && distance.is_multiple_of(*stride));
-        let stride = stride.unwrap_or(distance);
-        let whole = stride.div_ceil(LINE) * LINE;
-        if stride == whole {
-            return format!(
-                "The elements are {stride} bytes, but begin {offset} bytes into a line, so that each lies on two: {}.",
-                self.aligned_where(object)
-            );
-        }
-        let kind = self.memory.element(object);
-        let is_foreign =
-            SCALARS.contains(&stride) && may_be_scalar(kind) || kind.starts_with("std::");
-        let element = match self.language {
-            Language::C if is_foreign => {
-                "make each element a struct whose only member has _Alignas(64)".to_owned()
-            }
-            Language::C => "pad the element's type (_Alignas(64) on its first member)".to_owned(),
-            Language::Cpp if is_foreign => {
-                "put each element into a struct with alignas(64)".to_owned()
-            }
-            Language::Fortran if SCALARS.contains(&stride) => format!(
-                "add a first dimension of {} and use only its first element (a(1,k) for a(k))",
-                whole / stride
-            ),
-            Language::Fortran => format!("pad the first dimension or the type to {whole} bytes"),
-            other => format!("give the element's type {}", other.align()),
-        };
-        let align = match self.language {
-            Language::C | Language::Cpp => self.aligned(object).map(|how| format!(" and {how}")),
-            Language::Rust | Language::Fortran => None,
-        };
-        let align = align.unwrap_or_default();
-        format!(
-            "Stride {stride} → {whole} bytes: {element}{align}. Or let each thread count in local variables and store \
-             them once at the end."
-        )
-    }
-
-    /// How an object is made to begin on a line.
-    fn aligned_where(&self, object: u32) -> String {
-        let by_type = || format!("pad or align to 64 bytes ({})", self.language.align());
-        self.aligned(object).unwrap_or_else(by_type)
-    }
-
-    /// The same, where its allocation or variable is known.
-    fn aligned(&self, object: u32) -> Option<String> {
-        if let Some(at) = self.memory.allocation(object) {
-            return Some(match self.language {
-                Language::C => format!("allocate it with aligned_alloc(64, …) {at}"),
-                Language::Cpp => format!("allocate it aligned to 64 bytes {at}"),
-                _ => format!("align what is allocated {at} to 64 bytes"),
-            });
-        }
-        let name = self.memory.variable(object)?;
-        Some(format!("align '{name}' to 64 bytes ({})", self.language.align()))
-    }
-
-    /// Fields of one instance that different code uses.
-    fn separate_fields(&self) -> Option<String> {
-        let hottest = self.hottest?;
-        let names = |side: &Side| {
-            let bytes = side.bytes();
-            let of_line = bytes.iter().filter(|((line, _), _)| *line == hottest);
-            self.memory.names(hottest, of_line.map(|(_, mask)| mask).fold(0, |a, b| a | b))
-        };
-        let [first, second] = [names(self.sides.first()?), names(self.sides.get(1)?)];
-        let (own, other) = (
-            first.iter().find(|n| !second.contains(n)),
-            second.iter().find(|n| !first.contains(n)),
-        );
-        match (own, other) {
-            (Some(own), Some(other)) => Some(format!(
-                "Move '{own}' away from '{other}': put {} before one of them, so that they lie on different lines.",
-                self.language.align()
-            )),
-            _ => None,
-        }
-    }
-
-    /// The same where fields have no names: bytes that only one of two sides uses.
-    fn separate_members(&self) -> Option<String> {
-        let hottest = self.hottest.filter(|_| self.group.lines.len() == 1)?;
-        let mask = |side: &Side| {
-            let bytes = side.bytes();
-            bytes
-                .iter()
-                .filter(|((line, _), _)| *line == hottest)
-                .fold(0, |all, (_, mask)| all | mask)
-        };
-        let (first, second) = (mask(self.sides.first()?), mask(self.sides.get(1)?));
-        let (own, other) = (first & !second, second & !first);
-        if own == 0 || other == 0 {
-            return None;
-        }
-        let range = |mask: u64| {
-            let ranges = self.memory.ranges(&ByThread::from([((hottest, 0), mask)]), hottest);
-            ranges.into_iter().next().map(|(_, range)| range)
-        };
-        Some(format!(
-            "Move what lies in bytes {} away from what lies in bytes {}: put {} before one of them, so that they lie on \
-             different lines.",
-            range(own)?,
-            range(other)?,
-            self.language.align()
-        ))
-    }
-
-    fn separate_rows(&self) -> String {
-        let at = self.aligned_where(self.group.object());
-        format!(
-            "The parts of different threads meet in the middle of lines: {at} and begin each thread's part, row or \
-             chunk at a multiple of 64 bytes (8 doubles, 16 ints)."
-        )
-    }
-
     fn lock_from_data(&self) -> String {
         let names = self.neighbours();
         let what = match names.len() {
@@ -358,8 +125,8 @@ impl<'a> About<'a> {
             some => list(&quoted(&names[..some.min(3)])),
         };
         format!(
-            "Threads that wait for the lock take the line from the one that uses the data: put {what} on lines of \
-             their own ({}).",
+            "A thread that takes the lock takes the line from those that use the data beside it: put {what} on lines of their \
+             own ({}).",
             self.language.align()
         )
     }
@@ -537,18 +304,5 @@ impl<'a> About<'a> {
             "Its line also holds data that others use: give the {lock} a line of its own ({}). {less}",
             self.language.align()
         )
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::may_be_scalar;
-
-    #[test]
-    fn types_without_members_are_told_by_their_names() {
-        let scalars = ["", "long", "unsigned long", "double", "uint64_t", "atomic_long", "_Bool"];
-        assert!(scalars.into_iter().all(may_be_scalar));
-        let others = ["struct counter", "union word", "counter", "pair_t", "std::atomic<long>"];
-        assert!(!others.into_iter().any(may_be_scalar));
     }
 }

@@ -15,13 +15,15 @@ use crate::causes::side::Side;
 use crate::causes::synchronization::Sync;
 use crate::lines::moves_a_line;
 use analysis::Gaps;
-use profile::{EventRow, Profile, SiteRow};
+use profile::{BlockRow, EventRow, Profile, SiteRow};
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use types::{CommKind, Sharing};
 pub(super) use unite::joined_by_object;
 use unite::unite;
 
+/// Bytes of the lines of memory in a profile.
+const LINE_BYTES: u64 = 64;
 /// Share of a line's events from which on a place in the code counts for grouping.
 const MAIN_PLACE: f64 = 0.1;
 /// Share of the events of an object's largest group below which another one joins it.
@@ -310,7 +312,24 @@ pub(super) fn groups(profile: &Profile, origins: &Origins) -> Vec<Group> {
         let on_its_lines = group.lines.keys().filter_map(|line| beside.get(line));
         group.beside = on_its_lines.fold(0, |sum: u64, count| sum.saturating_add(*count));
     }
-    unite(without_small(all), synchronization)
+    let together = |line, objects: [u32; 2]| {
+        objects[0] == objects[1] || are_apart(&profile.blocks, line, objects)
+    };
+    unite(without_small(all), synchronization, together)
+}
+
+/// Whether what two objects have on a line does not overlap: else one was there after the other.
+fn are_apart(blocks: &[BlockRow], line: u64, [one, other]: [u32; 2]) -> bool {
+    let on_line = |object: u32| {
+        let first = blocks.partition_point(|block| block.object < object);
+        let of_object = blocks[first..].iter().take_while(move |block| block.object == object);
+        of_object.filter(move |block| {
+            block.start < line + LINE_BYTES && block.start + block.bytes > line
+        })
+    };
+    let meet =
+        |a: &BlockRow, b: &BlockRow| a.start < b.start + b.bytes && b.start < a.start + a.bytes;
+    !on_line(one).any(|a| on_line(other).any(|b| meet(a, b)))
 }
 
 /// The groups of synchronisation: by object where the program chose it, else by the code.
@@ -405,12 +424,25 @@ fn sync_key(profile: &Profile, object: u32, sync: Sync, origin: &Origin) -> Stri
 fn object_key(profile: &Profile, object: u32, line: u64) -> String {
     let row = profile.objects.get(object as usize).filter(|row| !row.region.is_empty());
     match row {
-        Some(row) if matches!(row.region.as_str(), "stack" | "thread-local") => row.region.clone(),
+        Some(row) if row.region == "thread-local" => row.region.clone(),
+        Some(row) if row.region == "stack" => variable_of_stacks(&row.name),
         Some(row) => format!("{} {}", row.region, row.name),
         None => {
             let at = profile.lines.binary_search_by_key(&line, |row| row.line);
             at.map_or_else(|_| String::new(), |at| profile.lines[at].region.clone())
         }
+    }
+}
+
+/// What a variable of a function is called on the stacks of all threads, by its object's name
+/// `sums (stack of T0 in work)`.
+fn variable_of_stacks(name: &str) -> String {
+    match name
+        .split_once(" (stack of ")
+        .and_then(|(name, rest)| Some((name, rest.split_once(" in ")?.1)))
+    {
+        Some((name, function)) => format!("stack {name} in {function}"),
+        None => "stack".into(),
     }
 }
 

@@ -10,6 +10,7 @@ use crate::lines::Bytes;
 use crate::objects::{is_allocated, words};
 use profile::Profile;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use types::numbers::grouped;
 
 /// Bytes of a line.
@@ -30,14 +31,17 @@ pub(super) struct Piece {
 }
 
 /// The memory of a profile.
+#[derive(Clone)]
 pub(super) struct Memory<'a> {
     profile: &'a Profile,
     /// By start.
-    pieces: Vec<Piece>,
+    pieces: Rc<[Piece]>,
     /// For each piece, the highest end of it and those before.
-    reach: Vec<u64>,
+    reach: Rc<[u64]>,
     /// Offset, bytes and name of the fields of an object's elements.
-    fields: Fields<'a>,
+    fields: Rc<Fields<'a>>,
+    /// Objects on stacks that names are for. What else was there came before or after them.
+    on_stacks: BTreeSet<u32>,
 }
 
 impl<'a> Memory<'a> {
@@ -48,7 +52,20 @@ impl<'a> Memory<'a> {
             Some(*end)
         };
         let reach = pieces.iter().scan(0, farthest).collect();
-        Self { profile, pieces, reach, fields }
+        let on_stacks = BTreeSet::new();
+        Self { profile, pieces: pieces.into(), reach, fields: Rc::new(fields), on_stacks }
+    }
+
+    /// The same for these objects.
+    pub(super) fn about(&self, objects: impl Iterator<Item = u32>) -> Self {
+        Self { on_stacks: objects.collect(), ..self.clone() }
+    }
+
+    /// Whether a piece is known to have been there with what is told.
+    fn is_meant(&self, piece: &Piece) -> bool {
+        let is_stack = |row: &profile::ObjectRow| row.region == "stack";
+        let row = self.profile.objects.get(piece.object as usize);
+        self.on_stacks.contains(&piece.object) || !row.is_some_and(is_stack)
     }
 
     /// Bytes from one element of an object to the next, where that is known.
@@ -73,7 +90,8 @@ impl<'a> Memory<'a> {
         };
         let end = self.pieces.partition_point(|piece| piece.start < line + LINE);
         let first = self.reach.partition_point(|reach| *reach <= line).min(end);
-        self.pieces[first..end].iter().filter(overlaps).copied().collect()
+        let pieces = self.pieces[first..end].iter().filter(overlaps);
+        pieces.filter(|piece| self.is_meant(piece)).copied().collect()
     }
 
     /// The pieces of an object.
@@ -136,8 +154,12 @@ impl<'a> Memory<'a> {
     /// The name of a variable, without the file that holds it.
     pub(super) fn variable(&self, object: u32) -> Option<String> {
         let row = self.profile.objects.get(object as usize)?;
-        // A section is no variable that a program could align.
-        let is_one = row.region == "static" && !row.name.is_empty() && !row.name.starts_with('.');
+        // A section is no variable that a program could align, and nor is a stack.
+        let is_one = match row.region.as_str() {
+            "static" => !row.name.is_empty() && !row.name.starts_with('.'),
+            "stack" => row.name.contains(" ("),
+            _ => false,
+        };
         is_one.then(|| without_module(&row.name).to_owned())
     }
 

@@ -135,7 +135,7 @@ fn data_beside_a_lock_is_named_as_such() {
     }
     let cause = &found(&profile)[0];
     assert_eq!(cause.kind, CauseKind::FalseSharing);
-    assert!(cause.advice.contains("wait for the lock"), "{}", cause.advice);
+    assert!(cause.advice.contains("takes the lock takes the line"), "{}", cause.advice);
 }
 
 /// A hundredth of the events of [`shared`] on the line of the counters, to which each of four

@@ -154,6 +154,8 @@ fn range_words(ranges: &[(u32, String)]) -> String {
 
 /// What the sides do, in one sentence without its full stop.
 pub(super) fn evidence(sides: &[Side], object: &str) -> String {
+    // Where several names are told, the object's own is one of them.
+    let object = if neighbours(sides).len() > 1 { "" } else { object };
     sides.iter().map(|side| side_words(side, object)).collect::<Vec<_>>().join("; ")
 }
 
@@ -231,8 +233,13 @@ pub(super) fn title(kind: CauseKind, group: &Group, object: &str, sides: &[Side]
     match kind {
         CauseKind::FalseSharing => {
             let names = neighbours(sides);
+            let own = object.split_once(" (").map_or(object, |(own, _)| own);
             match names.len() {
-                2.. => format!("False sharing between {} ({object})", list(&names)),
+                // Variables beside each other, of which the object is one.
+                2.. if names.contains(&format!("'{own}'")) => {
+                    format!("False sharing between {}{}", list(&names), &object[own.len()..])
+                }
+                2.. => format!("False sharing between {} of {object}", list(&names)),
                 _ => format!("False sharing on {object}"),
             }
         }

@@ -9,7 +9,13 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Joins what is one cause; most events first.
-pub(super) fn unite(mut data: Vec<Group>, synchronization: Vec<Group>) -> Vec<Group> {
+///
+/// `together` says whether two objects were on a line at the same time.
+pub(super) fn unite(
+    mut data: Vec<Group>,
+    synchronization: Vec<Group>,
+    together: impl Fn(u64, [u32; 2]) -> bool,
+) -> Vec<Group> {
     let mut locks = absorbed(synchronization, |lock, other| {
         both_placed(lock, other) && on_its_lines(lock, other)
     });
@@ -31,7 +37,8 @@ pub(super) fn unite(mut data: Vec<Group>, synchronization: Vec<Group>) -> Vec<Gr
     let data = absorbed(data, |first, other| {
         let one_object = first.object() == other.object() && first.object() != 0;
         let one_line = first.class == Class::False && first.hottest() == other.hottest();
-        first.hottest().is_some()
+        let at_once = |line| together(line, [first.object(), other.object()]);
+        first.hottest().is_some_and(at_once)
             && known(first)
             && known(other)
             && few(first)

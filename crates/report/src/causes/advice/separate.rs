@@ -1,0 +1,412 @@
+//! How bytes that different threads use are put on lines of their own.
+//!
+//! Pure. Neighbours: `advice` asks, `memory` has names and distances.
+
+use super::{About, LINE, Language, SCALARS, quoted};
+use crate::causes::memory::{Piece, distance};
+use crate::causes::side::{ByThread, Side};
+use crate::wording::list;
+use std::collections::{BTreeMap, BTreeSet};
+use types::numbers::grouped;
+
+/// Pieces this far apart or more are parts of a large array rather than elements of a small one.
+const ELEMENT: u64 = 512;
+
+/// How threads' bytes of a line lie in a variable or block.
+enum Lies {
+    /// Each in an element of its own, the first of which begins at this offset of its line.
+    Elements { stride: u64, offset: u64 },
+    /// Each in several elements: parts of different threads meet on the line.
+    Rows,
+    /// All in the same element: in different fields of it.
+    OneElement,
+}
+
+impl About<'_> {
+    /// For false sharing.
+    pub(super) fn separate(&self) -> String {
+        let bytes = self.bytes();
+        let pieces = self.pieces_on_hottest(&bytes);
+        if self.group.beside * 2 > self.group.events {
+            return self.lock_from_data();
+        }
+        let crowded = pieces.iter().find(|piece| self.writers_in(piece) > 1);
+        if pieces.len() > 1 && crowded.is_none() {
+            return self.separate_pieces(&pieces);
+        }
+        let lies = crowded.or(pieces.first()).and_then(|piece| self.lies(piece));
+        match lies {
+            Some(Lies::Elements { stride, offset }) => {
+                return self.separate_elements(stride, offset);
+            }
+            Some(Lies::Rows) => return self.separate_rows(),
+            Some(Lies::OneElement) => {}
+            None => {
+                if let Some((distance, offset)) = distance(&bytes) {
+                    return self.separate_elements(distance, offset);
+                }
+            }
+        }
+        let by_names = self.separate_elements_of_field().or_else(|| self.separate_fields());
+        let by_members = || self.separate_members();
+        if let Some(text) = by_names.or_else(by_members) {
+            return text;
+        }
+        let object = self.group.object();
+        if let Some(stride) =
+            self.memory.stride(object).filter(|stride| *stride > 0 && stride % LINE != 0)
+        {
+            return self.separate_elements(stride, 0);
+        }
+        let neighbours = self.neighbours();
+        if neighbours.len() > 1 && pieces.is_empty() {
+            return format!(
+                "Give {} lines of their own: declare each with {}.",
+                list(&quoted(&neighbours[..neighbours.len().min(3)])),
+                self.language.align()
+            );
+        }
+        if self.group.lines.len() > 4 || self.group.lines.is_empty() {
+            return self.separate_rows();
+        }
+        format!(
+            "Give each thread lines of its own: {} so that no two threads' bytes lie in the same 64.",
+            self.aligned_where(object)
+        )
+    }
+
+    fn pieces_on_hottest(&self, bytes: &ByThread) -> Vec<Piece> {
+        let Some(hottest) = self.hottest else { return vec![] };
+        let of_line = bytes.iter().filter(|((line, _), _)| *line == hottest);
+        let mask = of_line.map(|(_, mask)| mask).fold(0, |a, b| a | b);
+        let pieces = self.memory.pieces(hottest, mask);
+        // What lies within another one was there before or after it.
+        let within = |one: &Piece, other: &Piece| {
+            other.start <= one.start
+                && one.start + one.bytes <= other.start + other.bytes
+                && other.bytes > one.bytes
+        };
+        let alone = |one: &&Piece| !pieces.iter().any(|other| within(one, other));
+        pieces.iter().filter(alone).copied().collect()
+    }
+
+    /// The bytes of the hottest line within a piece by thread: those that are written, or all that
+    /// are accessed.
+    fn in_piece(&self, piece: &Piece, only_written: bool) -> BTreeMap<u32, u64> {
+        let mut by_thread: BTreeMap<u32, u64> = BTreeMap::new();
+        let Some(hottest) = self.hottest else { return by_thread };
+        let first = piece.start.saturating_sub(hottest).min(LINE);
+        let end = (piece.start + piece.bytes).saturating_sub(hottest).min(LINE);
+        let inside = (first..end).fold(0, |mask, bit| mask | 1 << bit);
+        for side in &self.sides {
+            let bytes = if only_written { side.written_and_read().0 } else { side.bytes() };
+            for ((_, thread), mask) in bytes.iter().filter(|((line, _), _)| *line == hottest) {
+                *by_thread.entry(*thread).or_default() |= mask & inside;
+            }
+        }
+        by_thread.retain(|_, mask| *mask != 0);
+        by_thread
+    }
+
+    /// How many threads write bytes of their own in a piece.
+    fn writers_in(&self, piece: &Piece) -> usize {
+        let written = self.in_piece(piece, true);
+        let own = |thread: &u32| {
+            let others = written.iter().filter(|(other, _)| *other != thread);
+            others.fold(written[thread], |own, (_, mask)| own & !mask) != 0
+        };
+        written.keys().filter(|thread| own(thread)).count()
+    }
+
+    /// How the threads' bytes lie in a piece; `None` where its elements are not known.
+    fn lies(&self, piece: &Piece) -> Option<Lies> {
+        let stride = self.memory.stride(piece.object)?;
+        let hottest = self.hottest?;
+        let elements = |mask: u64| -> BTreeSet<u64> {
+            let bits = (0..LINE).filter(|bit| mask >> bit & 1 == 1);
+            bits.filter_map(|bit| (hottest + bit).checked_sub(piece.start))
+                .map(|at| at / stride)
+                .collect()
+        };
+        let used: Vec<BTreeSet<u64>> =
+            self.in_piece(piece, false).into_values().map(elements).collect();
+        let all: BTreeSet<u64> = used.iter().flatten().copied().collect();
+        let apart = used.iter().map(BTreeSet::len).sum::<usize>() == all.len();
+        if all.len() == 1 && used.len() > 1 {
+            return Some(Lies::OneElement);
+        }
+        if !apart || used.len() < 2 {
+            return None;
+        }
+        let first = all.first().map(|index| piece.start + index * stride)?;
+        Some(match used.iter().all(|own| own.len() == 1) {
+            true => Lies::Elements { stride, offset: first % LINE },
+            false => Lies::Rows,
+        })
+    }
+
+    /// Variables and fields on the hottest line: those used, or where that is not known all.
+    pub(super) fn neighbours(&self) -> Vec<String> {
+        let Some(hottest) = self.hottest else { return vec![] };
+        let bytes = self.bytes();
+        let of_line = bytes.iter().filter(|((line, _), _)| *line == hottest);
+        let used = self.memory.names(hottest, of_line.map(|(_, mask)| mask).fold(0, |a, b| a | b));
+        match used.is_empty() && self.group.object() == 0 {
+            true => self.memory.neighbours(hottest),
+            false => used,
+        }
+    }
+
+    /// Variables or blocks that share a line.
+    fn separate_pieces(&self, pieces: &[Piece]) -> String {
+        let names: Vec<String> =
+            pieces.iter().filter_map(|piece| self.memory.variable(piece.object)).collect();
+        if names.len() == pieces.len() {
+            let each = if self.language == Language::Rust {
+                "wrap each in a type with"
+            } else {
+                "declare each with"
+            };
+            return format!(
+                "Give {} lines of their own: {each} {}, or keep what one thread uses together in one struct.",
+                list(&quoted(&names)),
+                self.language.align()
+            );
+        }
+        let (first, bytes) = (pieces[0], pieces.iter().map(|piece| piece.bytes).max().unwrap_or(0));
+        let at = self.memory.allocation(first.object).map_or(String::new(), |at| format!(" {at}"));
+        let same = pieces.iter().all(|piece| piece.object == first.object);
+        let rounded = bytes.div_ceil(LINE) * LINE;
+        match same {
+            true => format!(
+                "The allocator packs these blocks of {} bytes side by side{at}. {}, or let each thread allocate its \
+                 own from memory of its own.",
+                grouped(bytes),
+                match self.language {
+                    Language::Cpp => format!(
+                        "Declare their type with alignas(64), so that each takes {rounded} bytes"
+                    ),
+                    Language::Rust => "Give their type #[repr(align(64))]".into(),
+                    _ => format!("Allocate each with aligned_alloc(64, {rounded})"),
+                }
+            ),
+            false => format!(
+                "Blocks that were allocated one after the other share the line{at}. Align those that different threads \
+                 write to 64 bytes, and round their sizes up to {rounded}."
+            ),
+        }
+    }
+
+    /// Elements of one array that are used by one thread each.
+    fn separate_elements(&self, distance: u64, offset: u64) -> String {
+        let object = self.group.object();
+        if distance >= ELEMENT {
+            return self.separate_rows();
+        }
+        let stride = self
+            .memory
+            .stride(object)
+            .filter(|stride| *stride > 0 && distance.is_multiple_of(*stride));
+        let stride = stride.unwrap_or(distance);
+        let whole = stride.div_ceil(LINE) * LINE;
+        if stride == whole {
+            return format!(
+                "The elements are {stride} bytes, but begin {offset} bytes into a line, so that each lies on two: {}.",
+                self.aligned_where(object)
+            );
+        }
+        let kind = self.memory.element(object);
+        let is_foreign =
+            SCALARS.contains(&stride) && may_be_scalar(kind) || kind.starts_with("std::");
+        let element = match self.language {
+            Language::C if is_foreign => {
+                "make each element a struct whose only member has _Alignas(64)".to_owned()
+            }
+            Language::C => "pad the element's type (_Alignas(64) on its first member)".to_owned(),
+            Language::Cpp if is_foreign => {
+                "put each element into a struct with alignas(64)".to_owned()
+            }
+            Language::Fortran if SCALARS.contains(&stride) => format!(
+                "add a first dimension of {} and use only its first element (a(1,k) for a(k))",
+                whole / stride
+            ),
+            Language::Fortran => format!("pad the first dimension or the type to {whole} bytes"),
+            other => format!("give the element's type {}", other.align()),
+        };
+        let align = match self.language {
+            Language::C | Language::Cpp => self.aligned(object).map(|how| format!(" and {how}")),
+            Language::Rust | Language::Fortran => None,
+        };
+        let align = align.unwrap_or_default();
+        format!(
+            "Stride {stride} → {whole} bytes: {element}{align}. Or let each thread count in local variables and store \
+             them once at the end."
+        )
+    }
+
+    /// How an object is made to begin on a line.
+    fn aligned_where(&self, object: u32) -> String {
+        let by_type = || format!("pad or align to 64 bytes ({})", self.language.align());
+        self.aligned(object).unwrap_or_else(by_type)
+    }
+
+    /// The same, where its allocation or variable is known.
+    fn aligned(&self, object: u32) -> Option<String> {
+        if let Some(at) = self.memory.allocation(object) {
+            return Some(match self.language {
+                Language::C => format!("allocate it with aligned_alloc(64, …) {at}"),
+                Language::Cpp => format!("allocate it aligned to 64 bytes {at}"),
+                _ => format!("align what is allocated {at} to 64 bytes"),
+            });
+        }
+        let name = self.memory.variable(object)?;
+        Some(format!("align '{name}' to 64 bytes ({})", self.language.align()))
+    }
+
+    /// Fields of one instance that different code uses.
+    fn separate_fields(&self) -> Option<String> {
+        let by_side = |only_written: bool| {
+            let of = |at: usize| Some(self.names_of(self.sides.get(at)?, only_written));
+            Some([of(0)?, of(1)?])
+        };
+        let ways = [by_side(false), by_side(true), self.names_by_thread()];
+        ways.into_iter().flatten().find_map(|names| self.move_apart(&names))
+    }
+
+    /// What code uses, or only what it writes, on the hottest line.
+    fn names_of(&self, side: &Side, only_written: bool) -> Vec<String> {
+        let Some(hottest) = self.hottest else { return Vec::new() };
+        let bytes = if only_written { side.written_and_read().0 } else { side.bytes() };
+        let of_line = bytes.iter().filter(|((line, _), _)| *line == hottest);
+        self.memory.names(hottest, of_line.map(|(_, mask)| mask).fold(0, |a, b| a | b))
+    }
+
+    /// That something of each is moved away from something of the other.
+    fn move_apart(&self, [first, second]: &[Vec<String>; 2]) -> Option<String> {
+        let own = first.iter().find(|name| !second.contains(name))?;
+        let other = second.iter().find(|name| !first.contains(name))?;
+        let (own, other) = whole(own, other);
+        Some(format!(
+            "Move '{own}' away from '{other}': put {} before one of them, so that they lie on different lines.",
+            self.language.align()
+        ))
+    }
+
+    /// What two threads use on the hottest line, where the same code does it for both.
+    fn names_by_thread(&self) -> Option<[Vec<String>; 2]> {
+        let hottest = self.hottest?;
+        let bytes = self.bytes();
+        let mut names = bytes
+            .iter()
+            .filter(|((line, _), _)| *line == hottest)
+            .map(|(_, mask)| self.memory.names(hottest, *mask));
+        let first = names.next()?;
+        let second = names.find(|other| other.iter().any(|name| !first.contains(name)))?;
+        Some([first, second])
+    }
+
+    /// Elements of one array that is a field.
+    fn separate_elements_of_field(&self) -> Option<String> {
+        let kind = match self.language {
+            Language::C => "struct whose only member has _Alignas(64)",
+            Language::Cpp => "struct with alignas(64)",
+            Language::Rust => "type with #[repr(align(64))]",
+            Language::Fortran => return None,
+        };
+        let hottest = self.hottest?;
+        let (mut arrays, mut at): (BTreeSet<String>, BTreeSet<u32>) = Default::default();
+        let bytes = self.bytes();
+        for (_, mask) in bytes.iter().filter(|((line, _), mask)| *line == hottest && **mask != 0) {
+            for name in self.memory.names(hottest, *mask) {
+                arrays.insert(array_of(&name)?.to_owned());
+                at.insert(mask.trailing_zeros());
+            }
+        }
+        let array = arrays.pop_first().filter(|_| arrays.is_empty())?;
+        let at: Vec<u32> = at.into_iter().collect();
+        let stride = at.windows(2).map(|pair| pair[1] - pair[0]).min()?;
+        let whole = u64::from(stride).div_ceil(LINE) * LINE;
+        Some(format!(
+            "Stride {stride} → {whole} bytes: make each element of '{array}' a {kind}. Or let each thread count in local \
+             variables and store them once at the end."
+        ))
+    }
+
+    /// The same where fields have no names: bytes that only one of two sides uses.
+    fn separate_members(&self) -> Option<String> {
+        let hottest = self.hottest.filter(|_| self.group.lines.len() == 1)?;
+        let mask = |side: &Side| {
+            let bytes = side.bytes();
+            bytes
+                .iter()
+                .filter(|((line, _), _)| *line == hottest)
+                .fold(0, |all, (_, mask)| all | mask)
+        };
+        let (first, second) = (mask(self.sides.first()?), mask(self.sides.get(1)?));
+        let (own, other) = (first & !second, second & !first);
+        if own == 0 || other == 0 {
+            return None;
+        }
+        let range = |mask: u64| {
+            let ranges = self.memory.ranges(&ByThread::from([((hottest, 0), mask)]), hottest);
+            ranges.into_iter().next().map(|(_, range)| range)
+        };
+        Some(format!(
+            "Move what lies in bytes {} away from what lies in bytes {}: put {} before one of them, so that they lie on \
+             different lines.",
+            range(own)?,
+            range(other)?,
+            self.language.align()
+        ))
+    }
+
+    fn separate_rows(&self) -> String {
+        let at = self.aligned_where(self.group.object());
+        format!(
+            "The parts of different threads meet in the middle of lines: {at} and begin each thread's part, row or \
+             chunk at a multiple of 64 bytes (8 doubles, 16 ints)."
+        )
+    }
+}
+
+/// The array of which a name is an element, if it has no fields itself: `id` of `id[1]`.
+fn array_of(name: &str) -> Option<&str> {
+    name.strip_suffix(']')?.rsplit_once('[').map(|(array, _)| array)
+}
+
+/// Names of what can be moved: an array as a whole instead of one of its elements.
+fn whole<'a>(own: &'a str, other: &'a str) -> (&'a str, &'a str) {
+    let (of_own, of_other) = (array_of(own).unwrap_or(own), array_of(other).unwrap_or(other));
+    if of_own == of_other { (own, other) } else { (of_own, of_other) }
+}
+
+/// Whether a type of C or C++ with this name, empty where it is not known, may have no members.
+fn may_be_scalar(kind: &str) -> bool {
+    const WORDS: [&str; 13] = [
+        "", "char", "short", "int", "long", "signed", "unsigned", "float", "double", "bool",
+        "_Bool", "volatile", "_Atomic",
+    ];
+    const BEGINNINGS: [&str; 5] = ["int", "uint", "size_t", "atomic_", "sig_atomic_t"];
+    let first = kind.split([' ', '(']).next().unwrap_or("");
+    WORDS.contains(&first) || BEGINNINGS.iter().any(|start| first.starts_with(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{may_be_scalar, whole};
+
+    #[test]
+    fn arrays_are_moved_as_a_whole() {
+        assert_eq!(whole("limits[1]", "version"), ("limits", "version"));
+        assert_eq!(whole("id[0]", "id[1]"), ("id[0]", "id[1]"));
+        assert_eq!(whole("rows[2].a", "b"), ("rows[2].a", "b"));
+    }
+
+    #[test]
+    fn types_without_members_are_told_by_their_names() {
+        let scalars = ["", "long", "unsigned long", "double", "uint64_t", "atomic_long", "_Bool"];
+        assert!(scalars.into_iter().all(may_be_scalar));
+        let others = ["struct counter", "union word", "counter", "pair_t", "std::atomic<long>"];
+        assert!(!others.into_iter().any(may_be_scalar));
+    }
+}
