@@ -18,6 +18,8 @@ use types::{CommMatrix, ThreadId};
 
 /// Least length of a stretch, ns: waits for a processor are known when they are over.
 const STRETCH_NS: u64 = 100_000_000;
+/// Part of the time in which threads must want to run at once for it to matter whether they do.
+const NOTABLE: f64 = 0.2;
 
 /// Times in which two threads or more wanted to run at once, and did, seconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -52,6 +54,19 @@ pub struct Overlap {
 }
 
 impl Overlap {
+    /// Of the time in which at least two threads of a profile could run at once, the part in which
+    /// two did; `None` where that is not known, or where they hardly wanted to.
+    pub fn of_all(profile: &Profile) -> Option<f64> {
+        let threads = profile.threads.len();
+        let mut all = CommMatrix::new(threads);
+        for thread in 1..threads as u32 {
+            all.add(ThreadId(0), ThreadId(thread), 1);
+        }
+        let found = Self::of(profile, &all, &[])?;
+        let wanted = found.all.wanted >= NOTABLE * found.seconds && found.seconds > 0.0;
+        found.all.share().filter(|_| wanted)
+    }
+
     /// Of the threads in `talk`, and of each pair in `pairs`; `None` where it is not known where
     /// threads ran.
     pub fn of(

@@ -161,6 +161,7 @@ fn fresh(
     record.base.store(base as u64, Relaxed);
     record.list.store(list, Relaxed);
     record.dirty.store(0, Relaxed);
+    runs::begin(run, pages * PAGE);
     bind(session, entry, (run, run + pages * PAGE), (base, wanted.bytes));
     Some((index, record))
 }

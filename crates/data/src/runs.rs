@@ -120,6 +120,9 @@ fn map(bytes: usize) -> Option<usize> {
         // SAFETY: a new mapping where nothing is.
         let at = unsafe { raw6(libc::SYS_mmap, start, bytes, access, flags, usize::MAX, 0) };
         if at == start as isize {
+            // What is not used yet is to be no part of a run's mapping: a huge page would reach
+            // from there into what gets another policy.
+            policies::bind(start as u64, bytes as u64, mode::LOCAL, 0, 0).ok();
             (first..first + units).for_each(|unit| {
                 MAPPED[unit / 64].fetch_or(1 << (unit % 64), Release);
             });
@@ -133,6 +136,11 @@ fn map(bytes: usize) -> Option<usize> {
             return None;
         }
     }
+}
+
+/// Takes a run out of what is not used yet: it has no policy.
+pub fn begin(start: usize, bytes: usize) {
+    policies::bind(start as u64, bytes as u64, mode::DEFAULT, 0, 0).ok();
 }
 
 /// Gives pages back to the kernel; they are zeroes afterwards.

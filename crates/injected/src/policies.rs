@@ -14,7 +14,9 @@ pub mod mode {
     pub const PREFERRED: u32 = 1;
     /// In turns over the nodes.
     pub const INTERLEAVE: u32 = 3;
-    /// The same by the system's weights (Linux 6.9).
+    /// On the thread's node, like the default, but as a policy of its own.
+    pub const LOCAL: u32 = 4;
+    /// In turns, by the system's weights (Linux 6.9).
     pub const WEIGHTED: u32 = 6;
 }
 
@@ -35,7 +37,7 @@ pub const PAGE: u64 = 4096;
 /// The kernel's errno.
 pub fn bind(start: u64, bytes: u64, mode: u32, nodes: u64, flags: u32) -> Result<(), u32> {
     let (mask, count) = match mode {
-        mode::DEFAULT => (0, 0),
+        mode::DEFAULT | mode::LOCAL => (0, 0),
         _ => (&raw const nodes as usize, MAX_NODE),
     };
     let (start, bytes) = (start as usize, bytes as usize);
@@ -51,7 +53,7 @@ pub fn bind(start: u64, bytes: u64, mode: u32, nodes: u64, flags: u32) -> Result
 /// The kernel's errno.
 pub fn set_own(mode: u32, nodes: u64) -> Result<(), u32> {
     let (mask, count) = match mode {
-        mode::DEFAULT => (0, 0),
+        mode::DEFAULT | mode::LOCAL => (0, 0),
         _ => (&raw const nodes as usize, MAX_NODE),
     };
     // SAFETY: the mask is a word.

@@ -44,8 +44,12 @@ pub struct PlanSlot {
 /// `types::ThreadIdentity` as it stands in a plan.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct PlanIdentity {
-    /// Start routine: its symbol, or module and offset.
+    /// Start routine: module and offset.
     pub start_routine: String,
+    /// Demangled name of it, by which it is found after the program was built anew; empty where it
+    /// is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub symbol: String,
     /// Id of the creating thread; `None` for the initial thread.
     pub parent: Option<u32>,
     /// Number among the creator's threads with this start routine, from 0.
@@ -58,6 +62,7 @@ impl From<&ThreadIdentity> for PlanIdentity {
     fn from(identity: &ThreadIdentity) -> Self {
         Self {
             start_routine: identity.start_routine.clone(),
+            symbol: String::new(),
             parent: identity.parent.map(|parent| parent.0),
             ordinal: identity.ordinal,
             name: identity.name.clone(),
@@ -116,6 +121,10 @@ pub struct PlanApp {
 pub struct Plan {
     /// Version of the file's format.
     pub version: u32,
+    /// File name of the program that it is for; empty where that is not known, and in plans for
+    /// several applications.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub program: String,
     /// Name of the policy.
     pub policy: String,
     /// Seed of the random numbers.
@@ -193,6 +202,7 @@ impl Plan {
         let slots = slots(&placement.pu_logical, &placement.pu_os, identities);
         Self {
             version: 1,
+            program: String::new(),
             policy: placement.policy.name().into(),
             seed: placement.seed,
             events: String::new(),
@@ -207,6 +217,18 @@ impl Plan {
             machine: topology.describe(),
             machine_pus: topology.pus.len() as u32,
         }
+    }
+
+    /// The same for this program, with the names of its threads' start routines by thread.
+    pub fn with_names(mut self, program: &str, routines: &[String]) -> Self {
+        self.program = program.to_owned();
+        for slot in &mut self.slots {
+            let symbol = routines.get(slot.thread as usize);
+            if let (Some(identity), Some(symbol)) = (&mut slot.identity, symbol) {
+                identity.symbol.clone_from(symbol);
+            }
+        }
+        self
     }
 
     /// The file's text.

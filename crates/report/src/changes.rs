@@ -111,7 +111,7 @@ fn text(change: Change, falsely: Change) -> String {
 /// The most important change.
 fn headline(found: &ObjectChanges) -> String {
     if let Some(why) = found.incomparable {
-        return incomparable(why).into();
+        return incomparable(why);
     }
     let all = found.all.map(|amount| amount.events.max(1.0));
     let notable = |side: usize, of: fn(&ObjectChange) -> &[EventCount; 2]| {
@@ -159,8 +159,8 @@ fn headline(found: &ObjectChanges) -> String {
     sentence
 }
 
-fn incomparable(why: Incomparable) -> &'static str {
-    match why {
+fn incomparable(why: Incomparable) -> String {
+    let text = match why {
         Incomparable::Modes => {
             "Amounts do not compare: one run was recorded exactly and the other by samples. Record \
              both in the same way."
@@ -176,7 +176,16 @@ fn incomparable(why: Incomparable) -> &'static str {
             "Amounts do not compare: there are not enough windows. Record both for longer, with a larger \
              --budget, or with --exact."
         }
-    }
+        Incomparable::Apart([a, b]) => {
+            return format!(
+                "Amounts do not compare: of the time in which threads could run at once, they did for {} in A and for \
+                 {} in B. Record both on processors that nothing else uses.",
+                percent(a),
+                percent(b)
+            );
+        }
+    };
+    text.into()
 }
 
 /// `9,000`; an estimate with its interval.

@@ -118,6 +118,15 @@ impl Elf {
         Some((segment.address + offset).wrapping_sub(segment.file_offset))
     }
 
+    /// Where in the file the code at a link-time address is.
+    pub fn offset_of_code(&self, address: u64) -> Option<u64> {
+        let holds = |s: &&Segment| {
+            s.executable && (s.address..s.address.saturating_add(s.bytes)).contains(&address)
+        };
+        let segment = self.segments.iter().find(holds)?;
+        Some(address - segment.address + segment.file_offset)
+    }
+
     /// The code at link-time addresses, as far as the file has it; `None` if that is too much.
     pub fn code(&self, range: std::ops::Range<u64>) -> Option<Vec<u8>> {
         let segment = self.segments.iter().find(|s| {

@@ -124,6 +124,15 @@ impl Module {
         symbol.map(|symbol| demangle(symbol.name)).or_else(stub)
     }
 
+    /// Where in the file the function with this demangled name begins; `None` if there is none, or
+    /// several.
+    pub fn function_named(&self, name: &str) -> Option<u64> {
+        let tables = self.debug_with_symbols().unwrap_or(&self.elf).names();
+        let mut named = tables.tables.functions.iter().filter(|s| demangle(s.name) == name);
+        let found = named.next().filter(|_| named.next().is_none())?;
+        self.elf.offset_of_code(found.address)
+    }
+
     /// What the instruction at byte `file_offset` of the file belongs to; empty where unknown.
     pub fn place(&self, file_offset: u64) -> Place {
         if let Some(place) = self.known().borrow().place(file_offset) {

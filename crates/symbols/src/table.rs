@@ -100,6 +100,11 @@ impl Symbols {
         (symbol.size == 0 || address - symbol.address < symbol.size).then_some(symbol)
     }
 
+    /// All of them, ascending by address.
+    pub fn iter(&self) -> impl Iterator<Item = Symbol<'_>> {
+        (0..self.entries.len()).map(|number| self.symbol(number))
+    }
+
     /// The symbols with bytes in `start..end`, ascending. One without a size has one byte.
     pub fn within(&self, start: u64, end: u64) -> impl Iterator<Item = Symbol<'_>> {
         let first = self.entries.partition_point(|s| s.address < start);

@@ -10,10 +10,11 @@ use std::time::Duration;
 use test_support::{Compiler, Scratch, probe};
 
 /// Programs of `tests/programs/data/` with their flags and arguments.
-const PROGRAMS: [(Compiler, &str, &[&str], &[&str]); 5] = [
+const PROGRAMS: [(Compiler, &str, &[&str], &[&str]); 6] = [
     (Compiler::Gcc, "stencil.c", &["-O2", "-pthread"], &["128", "2"]),
     (Compiler::Gxx, "matrices.cpp", &["-O2", "-pthread"], &["128"]),
     (Compiler::Gcc, "hashing.c", &["-O2", "-pthread"], &["8192", "2"]),
+    (Compiler::Gcc, "rounds.c", &["-O2", "-pthread"], &[]),
     (Compiler::Gcc, "mapped.c", &["-O2", "-pthread"], &[]),
     (Compiler::Gfortran, "fields.f90", &["-O2", "-fopenmp"], &[]),
 ];
@@ -60,7 +61,9 @@ fn on(nodes: u32) {
     let programs = programs(&scratch, &format!("numa:{nodes} core:{cpus} pu:1"));
     let mut guest = Guest::new(Machine::even(nodes, cpus)).threadtalk().out(out.path());
     guest = guest.timeout(Duration::from_secs(600));
-    let mut script = "export OMP_WAIT_POLICY=passive\n".to_owned();
+    let mut script = "export OMP_WAIT_POLICY=passive\n\
+                      echo always > /sys/kernel/mm/transparent_hugepage/enabled\n"
+        .to_owned();
     for (number, program) in programs.iter().enumerate() {
         guest = guest.file(&program.plan, format!("/plans/{number}.json"));
         for (run, command) in program.runs.iter().enumerate() {

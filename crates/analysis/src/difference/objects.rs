@@ -6,6 +6,7 @@
 //! be chance is called so. Neighbour: `report` words the result.
 
 use crate::evidence::{has_enough_windows, told_by_hit};
+use crate::overlap::Overlap;
 use profile::{Counted, EventRow, Mode, ObjectRow, OwnTime, Profile};
 use serde::Serialize;
 use statistics::poisson;
@@ -41,7 +42,7 @@ pub struct ObjectChanges {
 }
 
 /// What makes amounts of two runs incomparable.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, TS)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, TS)]
 #[serde(rename_all = "kebab-case")]
 pub enum Incomparable {
     /// One was recorded exactly, the other by samples.
@@ -52,6 +53,9 @@ pub enum Incomparable {
     LessDone,
     /// One was recorded in too few windows to tell amounts.
     FewWindows,
+    /// In one, threads hardly ran at the same time, but did in the other: the parts of the time in
+    /// which they could.
+    Apart([f64; 2]),
 }
 
 /// One object in both runs.
@@ -159,8 +163,19 @@ fn incomparable(a: &Profile, b: &Profile) -> Option<Incomparable> {
     } else if ![a, b].into_iter().all(has_enough_windows) {
         Some(Incomparable::FewWindows)
     } else {
-        None
+        ran_apart(a, b)
     }
+}
+
+/// Below this part of the time in which threads could run at once, and this part of another run's,
+/// they meet too seldom to show what they do to each other.
+const LITTLE: f64 = 0.1;
+const LESS: f64 = 0.25;
+
+fn ran_apart(a: &Profile, b: &Profile) -> Option<Incomparable> {
+    let [a, b] = [Overlap::of_all(a)?, Overlap::of_all(b)?];
+    let (less, more) = (a.min(b), a.max(b));
+    (less < LITTLE && less < LESS * more).then_some(Incomparable::Apart([a, b]))
 }
 
 /// Events with hits: (events, hits).
@@ -507,6 +522,32 @@ mod tests {
         assert_eq!(found.list[0].change, Change::NotEnough);
         let matrix = sample::profile(sample::threads(2), vec![]);
         assert_eq!(object_changes(&matrix, &profile(&rows)), None);
+    }
+
+    #[test]
+    fn runs_whose_threads_never_met_do_not_compare() {
+        let on = |pus: [u32; 2]| {
+            let mut profile = profile(&[(variable("a (app)"), 0, 1000)]);
+            let (cpu_ns, waited_ns) = match pus[0] == pus[1] {
+                true => (500_000_000, 500_000_000),
+                false => (1_000_000_000, 0),
+            };
+            let row = |thread: u32| profile::RunningRow {
+                slice: 0,
+                thread: types::ThreadId(thread),
+                pu: pus[thread as usize],
+                cpu_ns,
+                waited_ns,
+            };
+            profile.running = vec![row(0), row(1)];
+            profile
+        };
+        let (at_once, in_turn) = (on([0, 1]), on([0, 0]));
+        let found = object_changes(&at_once, &in_turn).unwrap();
+        assert!(matches!(found.incomparable, Some(Incomparable::Apart([1.0, 0.0]))), "{found:?}");
+        assert_eq!(found.list[0].change, Change::NotEnough);
+        assert_eq!(object_changes(&at_once, &at_once).unwrap().incomparable, None);
+        assert_eq!(object_changes(&in_turn, &in_turn).unwrap().incomparable, None);
     }
 
     #[test]

@@ -168,7 +168,8 @@ fn plan(
     applications: &[Application],
 ) -> Plan {
     if let [only] = applications {
-        return Plan::new(placement, machine, &only.identities);
+        return Plan::new(placement, machine, &only.identities)
+            .with_names(&only.program, &only.routines);
     }
     let apps: Vec<App<'_>> = applications
         .iter()
@@ -194,6 +195,10 @@ struct Application {
     identities: Vec<ThreadIdentity>,
     /// Name of each thread; empty for a bare matrix.
     names: Vec<String>,
+    /// File name of the program, and the names of its threads' start routines, as far as these are
+    /// known.
+    program: String,
+    routines: Vec<String>,
     /// What events are, for people; empty for a bare matrix.
     events: String,
     /// That they hardly communicate, if so; never known of a bare matrix.
@@ -258,7 +263,8 @@ pub fn plan_of(path: &Path, machine: &Topology) -> anyhow::Result<Plan> {
     let (placement, data) =
         data::joint(&application, DataPolicy::Auto, None, (machine, &costs), &request)
             .with_context(|| format!("cannot place '{}'", path.display()))?;
-    let plan = Plan::new(&placement, machine, &application.identities);
+    let plan = Plan::new(&placement, machine, &application.identities)
+        .with_names(&application.program, &application.routines);
     Ok(match data {
         Some(data) => plan.with_data(data),
         None => plan,
@@ -272,6 +278,8 @@ fn from_matrix(matrix: &CommMatrix) -> Application {
         tasks,
         identities: Vec::new(),
         names: Vec::new(),
+        program: String::new(),
+        routines: Vec::new(),
         events: String::new(),
         quiet: None,
         usage: None,
@@ -291,6 +299,10 @@ fn from_profile(profile: &Profile, choice: Choice) -> Application {
         tasks: report::tasks(profile, choice),
         identities: profile.threads.iter().map(|t| t.identity.clone()).collect(),
         names: profile.threads.iter().map(name).collect(),
+        program: profile.meta.command.first().map_or(String::new(), |path| {
+            Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned()
+        }),
+        routines: profile.threads.iter().map(|t| t.start_symbol.clone()).collect(),
         events: choice.kind().words(profile.meta.parameters.block_bytes),
         quiet: hardly_talk(profile),
         // Bytes that threads share have no cost in time that could be added to that of memory.

@@ -110,6 +110,14 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     if let Err(error) = check_plan(&plan, &machine) {
         return Ok(refuse(&error));
     }
+    if !plan.program.is_empty() && plan.program != target.name() {
+        say(&format!(
+            "note: the plan is for '{}', and this is '{}': threads and data that look alike are placed as that \
+             program's; make a plan for this one with 'threadtalk record' and 'threadtalk place'",
+            plan.program,
+            target.name()
+        ));
+    }
     let verify = args.verify.map(|most| (most, fit::choose()));
     let beside = Beside { began: Instant::now(), verify, verdict: OnceLock::new() };
     let report = match launch(&target, &plan, &how, Streams::Inherited, &beside) {

@@ -15,6 +15,12 @@ use topology::{Costs, DataNodes, Topology};
 /// Version of plans that have a data part.
 pub const PLAN_WITH_DATA: u32 = 3;
 
+/// Bytes of static data from which on the initial thread may fill it for others: smaller data
+/// shares its pages.
+const MIN_SET_UP: u64 = 64 << 10;
+/// Part of an object's blocks that must go to the same place for the others to go there, too.
+const MOST_BLOCKS: f64 = 2.0 / 3.0;
+
 /// What a layout costs, in the unit of the plan's costs.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct DataCost {
@@ -289,7 +295,11 @@ fn objects(
     let mut blocks: BTreeMap<(u32, u64), Vec<(u64, Goes)>> = BTreeMap::new();
     for (index, page) in usage.pages.iter().enumerate() {
         if usage.objects[page.object as usize].identity.is_known() {
-            let goes = goes(plan.pages[index], plan.touched[index], rest);
+            // Until it creates another thread, the initial thread is not bound: what it touches by
+            // then lies anywhere.
+            let anywhere = page.touched_by == Some(0) && is_set_up(usage, page.object);
+            let touched = plan.touched[index].filter(|_| !anywhere);
+            let goes = goes(plan.pages[index], touched, rest);
             blocks.entry((page.object, page.ordinal)).or_default().push((page.offset, goes));
         }
     }
@@ -300,6 +310,16 @@ fn objects(
         found.entry(*object).or_default().push((*ordinal, ranges));
     }
     found.into_iter().flat_map(|(object, blocks)| entries(usage, object, blocks)).collect()
+}
+
+/// Whether the initial thread may fill an object for others, rather than use it alone.
+fn is_set_up(usage: &DataUse, object: u32) -> bool {
+    let DataObject { identity, bytes } = &usage.objects[object as usize];
+    match identity.region.as_str() {
+        "heap" | "anonymous" => true,
+        "static" => *bytes >= MIN_SET_UP,
+        _ => false,
+    }
 }
 
 /// Pages that stay where the plan's threads touch them first need no entry.
@@ -341,7 +361,9 @@ fn ranges(pages: &[(u64, Goes)], page_bytes: u64, nodes: &[PlanNode]) -> Vec<Pla
     found
 }
 
-/// An entry for what most blocks of an object have in common, and one for each that differs.
+/// An entry for what most blocks of an object have in common, and one for each that differs. Blocks
+/// that the recording did not tell apart, as they were at the same place one after the other, get
+/// the former; without it they stay where they are touched first.
 fn entries(usage: &DataUse, object: u32, blocks: Vec<(u64, Vec<PlanRange>)>) -> Vec<PlanObject> {
     let DataObject { identity, bytes } = &usage.objects[object as usize];
     let entry =
@@ -349,7 +371,8 @@ fn entries(usage: &DataUse, object: u32, blocks: Vec<(u64, Vec<PlanRange>)>) -> 
     let mut count: BTreeMap<&Vec<PlanRange>, usize> = BTreeMap::new();
     blocks.iter().for_each(|(_, ranges)| *count.entry(ranges).or_default() += 1);
     let most = count.iter().max_by_key(|(ranges, count)| (**count, std::cmp::Reverse(**ranges)));
-    let usual = most.filter(|(_, count)| **count > 1).map(|(ranges, _)| (*ranges).clone());
+    let enough = |count: usize| count > 1 && count as f64 >= MOST_BLOCKS * blocks.len() as f64;
+    let usual = most.filter(|(_, count)| enough(**count)).map(|(ranges, _)| (*ranges).clone());
     let mut found = Vec::new();
     found.extend(usual.iter().filter(|r| !r.is_empty()).map(|r| entry(None, r.clone())));
     let differs = |block: &&(u64, Vec<PlanRange>)| match &usual {
@@ -358,4 +381,44 @@ fn entries(usage: &DataUse, object: u32, blocks: Vec<(u64, Vec<PlanRange>)>) -> 
     };
     found.extend(blocks.iter().filter(differs).map(|(at, r)| entry(Some(*at), r.clone())));
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries_of(nodes: &[Option<u32>]) -> Vec<(Option<u64>, Option<u32>)> {
+        let object = DataObject { identity: DataIdentity::default(), bytes: 1 << 18 };
+        let usage = DataUse { objects: vec![object], ..DataUse::default() };
+        let range = |node: u32| PlanRange { node: Some(node), bytes: 4096, ..PlanRange::default() };
+        let blocks =
+            (0..).zip(nodes).map(|(at, node)| (at, node.iter().map(|n| range(*n)).collect()));
+        let found = entries(&usage, 0, blocks.collect());
+        found
+            .iter()
+            .map(|entry| (entry.ordinal, entry.ranges.first().and_then(|r| r.node)))
+            .collect()
+    }
+
+    #[test]
+    fn what_most_blocks_have_in_common_is_for_all_others() {
+        assert_eq!(entries_of(&[Some(1), Some(1), Some(1)]), [(None, Some(1))]);
+        let one_differs = entries_of(&[Some(1), Some(1), None, Some(1)]);
+        assert_eq!(one_differs, [(None, Some(1)), (Some(2), None)]);
+        // Half of them tell nothing of the others.
+        let half = entries_of(&[Some(1), None, Some(1), Some(2)]);
+        assert_eq!(half, [(Some(0), Some(1)), (Some(2), Some(1)), (Some(3), Some(2))]);
+        assert_eq!(entries_of(&[None, None]), []);
+    }
+
+    #[test]
+    fn what_the_initial_thread_fills_is_named() {
+        let is_set_up = |region: &str, bytes| {
+            let identity = DataIdentity { region: region.into(), ..DataIdentity::default() };
+            let objects = vec![DataObject { identity, bytes }];
+            is_set_up(&DataUse { objects, ..DataUse::default() }, 0)
+        };
+        assert!(is_set_up("heap", 4096) && is_set_up("static", MIN_SET_UP));
+        assert!(!is_set_up("static", 4096) && !is_set_up("stack", 1 << 20));
+    }
 }

@@ -100,7 +100,7 @@ pub struct WorkingSet {
 }
 
 /// Who uses which page of a program.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct DataUse {
     /// Number of threads.
     pub threads: usize,

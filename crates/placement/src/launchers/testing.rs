@@ -10,6 +10,7 @@ pub fn plan_of(pus: &[u32]) -> Plan {
         policy: "locality".into(),
         seed: 0,
         events: String::new(),
+        program: String::new(),
         cost: 1.0,
         baselines: Baselines { compact: 1.0, scatter: 1.0, random: 1.0, os: 1.0 },
         lower_bound: None,
@@ -30,8 +31,7 @@ pub fn with_identities(pus: &[u32], routines: &[&str], others: &[(u32, &str, u32
     let identity = |routine: &str, parent| PlanIdentity {
         start_routine: routine.into(),
         parent,
-        ordinal: 0,
-        name: String::new(),
+        ..PlanIdentity::default()
     };
     for (slot, routine) in plan.slots.iter_mut().zip(routines) {
         slot.identity = Some(identity(routine, (slot.thread > 0).then_some(0)));

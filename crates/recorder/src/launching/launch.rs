@@ -15,6 +15,7 @@ use crate::child::{Ended, Launch, Running, Streams};
 use crate::data::{Answering, DataMemory, DataReport, Sight};
 use crate::error::RecorderError;
 use crate::inject::{self, PRELOAD, SHIM};
+use crate::launching::rebuilt;
 use crate::memory::{Mapping, SharedMemory};
 use crate::phases::{self, PhaseReport};
 use crate::session::text;
@@ -220,6 +221,7 @@ pub fn launch(
     streams: Streams,
     onlooker: &dyn Onlooker,
 ) -> Result<LaunchReport, RecorderError> {
+    let plan = &*rebuilt::relocated(plan, target);
     let planned = plan.data.as_ref().filter(|data| how.data && !data.stays());
     let data = planned.map(DataMemory::create).transpose()?;
     match data {

@@ -20,6 +20,7 @@ fn plan(slots: &[(u32, u32, u32)]) -> Plan {
         data: None,
         phases: None,
         events: String::new(),
+        program: String::new(),
         slots: slots
             .iter()
             .map(|&(thread, pu_logical, pu_os)| PlanSlot {
@@ -58,7 +59,9 @@ fn plans_for_other_machines_are_refused_with_the_difference() {
 fn slots_carry_identities_or_an_order() {
     let mut plan = plan(&[(0, 0, 0), (1, 1, 1), (2, 2, 2)]);
     let identity = |routine: &str, parent, ordinal, name: &str| {
-        Some(PlanIdentity { start_routine: routine.into(), parent, ordinal, name: name.into() })
+        let start_routine = routine.into();
+        let (name, symbol) = (name.into(), String::new());
+        Some(PlanIdentity { start_routine, symbol, parent, ordinal, name })
     };
     plan.slots[0].identity = identity("", None, 0, "app");
     plan.slots[1].identity = identity("lib+0x1.so+0x1f40", Some(0), 3, "worker");

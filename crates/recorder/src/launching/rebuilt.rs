@@ -1,0 +1,77 @@
+//! Recognises threads after the program was built anew: their start routines lie elsewhere in its
+//! file, and are found by their names.
+//!
+//! Neighbour: `launch` asks.
+
+use crate::target::Target;
+use placement::{Plan, PlanIdentity};
+use std::borrow::Cow;
+use symbols::Module;
+
+/// The plan with start routines where the program's file has them now. What has no name, or lies in
+/// another file, stays as it is.
+pub fn relocated<'a>(plan: &'a Plan, target: &Target) -> Cow<'a, Plan> {
+    let file = target.program.file_name().map(|name| name.to_string_lossy().into_owned());
+    let (Some(file), Ok(module)) = (file, Module::open(&target.program)) else {
+        return Cow::Borrowed(plan);
+    };
+    let identities = plan.slots.iter().filter_map(|slot| slot.identity.as_ref());
+    let moved = |identity: &PlanIdentity| moved(identity, &file, &module);
+    if !identities.into_iter().any(|identity| moved(identity).is_some()) {
+        return Cow::Borrowed(plan);
+    }
+    let mut plan = plan.clone();
+    for identity in plan.slots.iter_mut().filter_map(|slot| slot.identity.as_mut()) {
+        if let Some(routine) = moved(identity) {
+            identity.start_routine = routine;
+        }
+    }
+    Cow::Owned(plan)
+}
+
+/// Where the routine is, if that is not where the plan says.
+fn moved(identity: &PlanIdentity, file: &str, module: &Module) -> Option<String> {
+    let (of, offset) = identity.start_routine.rsplit_once("+0x")?;
+    let offset = u64::from_str_radix(offset, 16).ok()?;
+    if identity.symbol.is_empty() || of != file {
+        return None;
+    }
+    let here = module.function_named(&identity.symbol)?;
+    (here != offset).then(|| format!("{of}+{here:#x}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn here() -> (Module, String) {
+        let path = std::env::current_exe().unwrap();
+        let file = path.file_name().unwrap().to_string_lossy().into_owned();
+        (Module::open(&path).unwrap(), file)
+    }
+
+    #[unsafe(no_mangle)]
+    extern "C" fn start_routine_of_rebuilt_tests() -> u32 {
+        std::hint::black_box(7)
+    }
+
+    #[test]
+    fn routines_are_found_by_name() {
+        assert_eq!(start_routine_of_rebuilt_tests(), 7);
+        let (module, file) = here();
+        let symbol = "start_routine_of_rebuilt_tests";
+        let offset = module.function_named(symbol).unwrap();
+        let at = |of: &str, offset: u64, symbol: &str| PlanIdentity {
+            start_routine: format!("{of}+{offset:#x}"),
+            symbol: symbol.into(),
+            ..PlanIdentity::default()
+        };
+        let moved = |identity| moved(&identity, &file, &module);
+        assert_eq!(moved(at(&file, offset, symbol)), None, "as it was");
+        let expected = Some(format!("{file}+{offset:#x}"));
+        assert_eq!(moved(at(&file, offset + 64, symbol)), expected);
+        assert_eq!(moved(at("another", offset + 64, symbol)), None);
+        assert_eq!(moved(at(&file, offset + 64, "")), None);
+        assert_eq!(moved(at(&file, offset + 64, "no_such_function")), None);
+    }
+}
