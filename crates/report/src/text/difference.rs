@@ -199,28 +199,23 @@ pub(super) fn write_objects(out: &mut String, found: &Changes, style: TextStyle)
     }
     let rate = if found.per_second { ", events per second of the program's own time" } else { "" };
     heading(out, style, &format!("Objects{rate}"))?;
-    let mut table = Table::new(&[
-        ("object", Align::Left),
-        ("events in A", Align::Right),
-        ("in B", Align::Right),
-        ("false sharing in A", Align::Right),
-        ("in B", Align::Right),
-        ("", Align::Left),
-    ])
-    .within(style.width);
     for object in list.iter().take(SHOWN) {
-        let amount = |of: &[EventCount; 2], side: usize| grouped(of[side].events.round() as u64);
-        table.row(vec![
-            printable(&object.object),
-            amount(&object.events, 0),
-            amount(&object.events, 1),
-            amount(&object.false_sharing, 0),
-            amount(&object.false_sharing, 1),
-            object.text.clone(),
-        ]);
+        let text = format!("  {}: {}", printable(&object.object), amounts(object));
+        writeln!(out, "{}", style.wrap(&text, "     "))?;
     }
-    write!(out, "{table}")?;
     super::more(out, found.list.len(), list.len().min(SHOWN), "objects", "--json")
+}
+
+/// `8,820 events → 3, gone; false sharing 8,800 → 0`.
+fn amounts(object: &ChangedObject) -> String {
+    let amount = |of: EventCount| grouped(of.events.round() as u64);
+    let [[a, b], [falsely_a, falsely_b]] =
+        [object.events, object.false_sharing].map(|of| of.map(amount));
+    let falsely = match object.false_sharing.iter().any(|of| of.events >= 0.5) {
+        true => format!("; false sharing {falsely_a} → {falsely_b}"),
+        false => String::new(),
+    };
+    format!("events {a} → {b}, {}{falsely}", object.text)
 }
 
 #[cfg(test)]
