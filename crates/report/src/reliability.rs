@@ -152,11 +152,17 @@ fn observed(windows: &Windows) -> String {
 
 fn too_few_windows(windows: &Windows, told: bool, evidence: &Evidence) -> String {
     let Evidence { hits, effective, needed, .. } = *evidence;
-    let (what, why) = match (told, effective < hits) {
-        (false, _) => (format!("windows ({})", windows.windows), String::new()),
-        (true, false) => (format!("events counted ({hits})"), String::new()),
+    if !told {
+        return format!(
+            "Too little was seen ({} of the instructions) to say who communicates with whom and how much. What \
+             follows holds for what was seen. Record longer, with a larger --budget, or with --exact.",
+            percent(windows.observed)
+        );
+    }
+    let (what, why) = match effective < hits {
+        false => (format!("events counted ({hits})"), String::new()),
         // A window in a stretch of the run that the others did not see stands for much of it.
-        (true, true) => (
+        true => (
             "seen".into(),
             format!(
                 ": {hits} events were counted, but most of what they stand for rests on a few of them. They tell no \

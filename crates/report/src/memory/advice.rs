@@ -36,6 +36,9 @@ const HARDLY_ANY: f64 = 0.1;
 /// over the whole run, where nodes take turns.
 const AT_A_TIME: f64 = 0.8;
 const OVER_ALL: f64 = 0.7;
+/// Share of an object's accesses that others must make than the thread that touched it first, if
+/// what that did is to be taken for filling it.
+const MIN_AFTER_SET_UP: f64 = 0.6;
 /// A pattern holds for at least this share of an object's accesses.
 const MOSTLY: f64 = 0.6;
 /// Share of writes by others than the first toucher, and of all writes, up to which an object is
@@ -227,7 +230,10 @@ impl Facts<'_> {
         if object.part(object.packed) >= MOSTLY {
             return one(DataPattern::Packed, object.local.max(object.packed));
         }
-        if object.part(object.most) >= NEARLY_ALL {
+        // What filled it need not count: it is over when the others begin.
+        let after_set_up = object.most_by_others as f64 >= NEARLY_ALL * object.by_others as f64
+            && object.part(object.by_others) >= MIN_AFTER_SET_UP;
+        if object.part(object.most) >= NEARLY_ALL || after_set_up {
             return one(DataPattern::RemoteAfterAllocation, object.most);
         }
         if let Some(teams) = self.teams {

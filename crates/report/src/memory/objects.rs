@@ -53,6 +53,10 @@ pub(crate) struct ObjectUse {
     /// What pages' busiest nodes make: over the whole run, and if they could change with time.
     pub most: u64,
     pub most_by_stretch: u64,
+    /// Accesses by others than the thread that touched the page first, and what the busiest node of
+    /// each page makes of these.
+    pub by_others: u64,
+    pub most_by_others: u64,
     /// Accesses to pages that several threads, on several nodes, use without having lines in
     /// common; and such pages.
     pub packed: u64,
@@ -169,17 +173,21 @@ impl ObjectUse {
         let (facts, row) = (&grid.facts[page], &grid.tables.pages[page]);
         self.pages.push(page as u32);
         let mut users: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
+        let mut by_others = vec![0; grid.nodes];
         for cell in cells {
             self.reads += cell.reads;
             self.writes += cell.writes;
             let own = row.touched_by == Some(ThreadId(cell.thread));
             self.writes_by_others += if own { 0 } else { cell.writes };
+            by_others[cell.node as usize] += if own { 0 } else { cell.weight };
             *self.threads.entry(cell.thread).or_default() += cell.weight;
             self.used[cell.node as usize] += cell.weight;
             let user = users.entry(cell.thread).or_default();
             *user = (user.0 + cell.weight, cell.node);
         }
         users.retain(|_, (weight, _)| *weight as f64 >= PAGE_USER * facts.total as f64);
+        self.by_others += by_others.iter().sum::<u64>();
+        self.most_by_others += by_others.iter().max().copied().unwrap_or(0);
         self.served[facts.home] += facts.total;
         self.held[facts.home] += 1;
         if let Some(thread) = row.touched_by {

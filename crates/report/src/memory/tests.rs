@@ -140,6 +140,21 @@ fn users_in_turns_are_told_from_users_at_once() {
     assert_ne!(patterns(false), [DataPattern::Alternating]);
 }
 
+/// The initial thread fills what each other uses a part of alone, but for a few passes only.
+#[test]
+fn filling_is_no_use_at_the_same_time() {
+    let patterns = |filled: u64, used: u64| {
+        let mut program = Program::new();
+        program.object("parts").pages(32, 0, move |page| {
+            vec![(0, 0, 0, filled), (1, 1 + (page % 7) as u32, used, used)]
+        });
+        program.patterns()
+    };
+    assert_eq!(patterns(512, 512), [DataPattern::RemoteAfterAllocation]);
+    assert_eq!(patterns(512, 5120), [DataPattern::RemoteAfterAllocation]);
+    assert_ne!(patterns(1024, 512), [DataPattern::RemoteAfterAllocation]);
+}
+
 /// All threads, on both nodes, with these reads and writes each.
 fn by_all(reads: u64, writes: u64) -> impl Fn(u64) -> Vec<(u32, u32, u64, u64)> {
     move |_| (0..8).map(|thread| (1, thread, reads, writes)).chain([(0, 0, 0, 64)]).collect()
