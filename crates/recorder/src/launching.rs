@@ -3,9 +3,9 @@
 //! [`target`] finds and checks the program (`sanitizers`: what it was built with), [`inject`]
 //! finds the library, [`child`] starts it and passes signals on (`closed`: streams that we were
 //! given closed; `guard`: what ends it when we are killed; `early` and [`signals`]: signals that
-//! come for it; `words`: its arguments and environment). [`launch`] starts it under a plan (`rebuilt`: of another build), whose
-//! [`phases`] may each have a placement;
-//! [`data`] is the plan's data.
+//! come for it; `words`: its arguments and environment). [`launch`] starts it under a plan
+//! (`rebuilt`: of another build), whose [`phases`] may each have a placement; [`data`] is the
+//! plan's data.
 //!
 //! Neighbours: [`exact`](crate::exact) and [`sampled`](crate::sampled) record what runs.
 

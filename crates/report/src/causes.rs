@@ -173,18 +173,23 @@ impl Cause {
     }
 
     /// What comes first: what is worth a change, then what may be, then data that threads have to
-    /// transfer. A runtime's own synchronisation follows what the program chose itself.
+    /// transfer.
     fn rank(&self) -> u32 {
-        let by_program = |sync: Sync| sync.is_placed_by_program() || sync == Sync::References;
-        let of_runtime = self.synchronization.is_some_and(|sync| !by_program(sync));
         match (self.kind, self.cost.worth, self.cost.may_be_worth()) {
-            (CauseKind::Transferred, true, _) => 3,
-            (CauseKind::Transferred, false, _) => 5,
-            (_, true, _) if of_runtime => 2,
+            (CauseKind::Transferred, true, _) => 2,
+            (CauseKind::Transferred, false, _) => 4,
             (_, true, _) => 0,
             (_, false, true) => 1,
-            (_, false, false) => 4,
+            (_, false, false) => 3,
         }
+    }
+
+    /// By what causes of one rank are ordered: what they cost. A runtime's own synchronisation
+    /// counts half, since the program chose it less directly.
+    fn weight(&self) -> f64 {
+        let by_program = |sync: Sync| sync.is_placed_by_program() || sync == Sync::References;
+        let of_runtime = self.synchronization.is_some_and(|sync| !by_program(sync));
+        self.cost.cpu_share.unwrap_or(0.0) * if of_runtime { 0.5 } else { 1.0 }
     }
 }
 
@@ -220,8 +225,8 @@ pub(crate) fn causes(profile: &Profile, placement: Option<&Placement>) -> Causes
     // What is hardly worth a change is said once for each object.
     let groups = group::joined_by_object(groups, &leads);
     let mut list: Vec<Cause> = telling.causes(&groups).into_iter().flatten().collect();
-    // Stable: by events within a rank.
-    list.sort_by_key(Cause::rank);
+    // Stable: by events where nothing else tells.
+    list.sort_by(|a, b| a.rank().cmp(&b.rank()).then(b.weight().total_cmp(&a.weight())));
     list.truncate(MAX);
     for (index, cause) in list.iter_mut().enumerate() {
         cause.id = format!("c{}", index + 1);

@@ -1,6 +1,6 @@
 // In each round a block for each thread from one place: the first thread fills its own, which stays
-// where it is touched first, the initial thread those of the others. Where huge pages are used, that
-// of one block must not reach into the next.
+// where it is touched first, the initial thread those of the others. Where huge pages are used,
+// that of one block must not reach into the next.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

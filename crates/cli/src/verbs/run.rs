@@ -87,6 +87,18 @@ enum What {
     Data,
 }
 
+/// Says that the plan was made for another program, if it was.
+fn say_if_of_another(plan: &Plan, target: &Target) {
+    let name = target.name();
+    if !plan.program.is_empty() && plan.program != name {
+        say(&format!(
+            "note: the plan is for '{}', and this is '{name}': threads and data that look alike are placed as that \
+             program's; make a plan for this one with 'threadtalk record' and 'threadtalk place'",
+            plan.program
+        ));
+    }
+}
+
 /// Runs the verb; returns the process's exit code.
 pub fn run(args: Args) -> anyhow::Result<i32> {
     let plan = Plan::read(&args.plan)?.of_app(args.app.as_deref())?;
@@ -110,14 +122,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     if let Err(error) = check_plan(&plan, &machine) {
         return Ok(refuse(&error));
     }
-    if !plan.program.is_empty() && plan.program != target.name() {
-        say(&format!(
-            "note: the plan is for '{}', and this is '{}': threads and data that look alike are placed as that \
-             program's; make a plan for this one with 'threadtalk record' and 'threadtalk place'",
-            plan.program,
-            target.name()
-        ));
-    }
+    say_if_of_another(&plan, &target);
     let verify = args.verify.map(|most| (most, fit::choose()));
     let beside = Beside { began: Instant::now(), verify, verdict: OnceLock::new() };
     let report = match launch(&target, &plan, &how, Streams::Inherited, &beside) {

@@ -520,3 +520,57 @@ fn of_threads_that_are_in_hardly_any_event_nothing_is_said() {
     let all = found(&profile);
     assert!(all[0].evidence.starts_with("T1 and T2 "), "{}", all[0].evidence);
 }
+
+/// The advice for two threads that each overwrite the other's bytes in one function, fields 0 and
+/// 1, in a block of which this is known.
+fn advice_for(change: impl Fn(&mut Profile, u32)) -> String {
+    let (waw, apart) = (CommKind::Waw, Sharing::False);
+    let mut profile = of_fields(&[(1, 2, waw, apart, 0, 1), (2, 1, waw, apart, 1, 0)]);
+    let object = profile.blocks[0].object;
+    change(&mut profile, object);
+    profile.blocks.sort_unstable();
+    let cause = found(&profile).swap_remove(0);
+    assert_eq!(cause.kind, CauseKind::FalseSharing);
+    cause.advice
+}
+
+#[test]
+fn how_bytes_lie_in_elements_decides_what_is_advised() {
+    let stride = |bytes| {
+        move |profile: &mut Profile, object: u32| {
+            profile.objects[object as usize].stride = bytes;
+            if bytes < 64 {
+                profile.fields.clear();
+            }
+        }
+    };
+    let fields = advice_for(stride(64));
+    assert!(fields.starts_with("Move 'head' away from 'tail'"), "{fields}");
+    let counters = advice_for(stride(8));
+    assert!(counters.starts_with("Stride 8 → 64 bytes"), "{counters}");
+    let rows = advice_for(stride(4));
+    assert!(rows.starts_with("The parts of different threads meet"), "{rows}");
+}
+
+#[test]
+fn what_lay_there_before_or_beside_is_not_blamed() {
+    let with = |start: u64, bytes: u64| {
+        advice_for(move |profile, object| {
+            profile.objects[object as usize].stride = 8;
+            profile.fields.clear();
+            profile.blocks[0].bytes = 16;
+            profile.objects.push(made(bytes));
+            let other = profile.objects.len() as u32 - 1;
+            let start = profile.blocks[0].start + start;
+            profile.blocks.push(profile::BlockRow {
+                object: other,
+                start,
+                bytes,
+                ..profile.blocks[0]
+            });
+        })
+    };
+    // Another block on the line, and a smaller one at the same place.
+    assert!(with(16, 8000).starts_with("Stride 8 → 64 bytes"), "{}", with(16, 8000));
+    assert!(with(0, 8).starts_with("Stride 8 → 64 bytes"), "{}", with(0, 8));
+}
