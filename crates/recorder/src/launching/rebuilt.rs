@@ -50,16 +50,10 @@ mod tests {
         (Module::open(&path).unwrap(), file)
     }
 
-    #[unsafe(no_mangle)]
-    extern "C" fn start_routine_of_rebuilt_tests() -> u32 {
-        std::hint::black_box(7)
-    }
-
     #[test]
     fn routines_are_found_by_name() {
-        assert_eq!(start_routine_of_rebuilt_tests(), 7);
         let (module, file) = here();
-        let symbol = "start_routine_of_rebuilt_tests";
+        let symbol = "main";
         let offset = module.function_named(symbol).unwrap();
         let at = |of: &str, offset: u64, symbol: &str| PlanIdentity {
             start_routine: format!("{of}+{offset:#x}"),
