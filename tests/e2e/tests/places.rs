@@ -49,7 +49,7 @@ fn lines_and_sites_are_named() {
         let object = match region {
             "static" => format!("shared+0x40..0x80 ({file}): .pair.mine, .pair.yours"),
             "thread-local" => format!("own ({file}) of T1"),
-            "stack" => "stack of T1".into(),
+            "stack" => "on_stack (stack of T1 in worker)".into(),
             "heap" => "heap block of 64 bytes allocated in worker at where.c:36, by T1".into(),
             "anonymous" => {
                 let what = "mapping of 1,048,576 bytes made in worker at where.c:37";

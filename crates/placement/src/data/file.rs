@@ -15,8 +15,8 @@ use topology::{Costs, DataNodes, Topology};
 /// Version of plans that have a data part.
 pub const PLAN_WITH_DATA: u32 = 3;
 
-/// Bytes of static data from which on the initial thread may fill it for others: smaller data
-/// shares its pages.
+/// Bytes of an object from which on the initial thread may fill it for others: smaller ones share
+/// pages, or are buffers of its own.
 const MIN_SET_UP: u64 = 64 << 10;
 /// Part of an object's blocks that must go to the same place for the others to go there, too.
 const MOST_BLOCKS: f64 = 2.0 / 3.0;
@@ -315,11 +315,7 @@ fn objects(
 /// Whether the initial thread may fill an object for others, rather than use it alone.
 fn is_set_up(usage: &DataUse, object: u32) -> bool {
     let DataObject { identity, bytes } = &usage.objects[object as usize];
-    match identity.region.as_str() {
-        "heap" | "anonymous" => true,
-        "static" => *bytes >= MIN_SET_UP,
-        _ => false,
-    }
+    *bytes >= MIN_SET_UP && matches!(identity.region.as_str(), "heap" | "anonymous" | "static")
 }
 
 /// Pages that stay where the plan's threads touch them first need no entry.
@@ -418,7 +414,7 @@ mod tests {
             let objects = vec![DataObject { identity, bytes }];
             is_set_up(&DataUse { objects, ..DataUse::default() }, 0)
         };
-        assert!(is_set_up("heap", 4096) && is_set_up("static", MIN_SET_UP));
-        assert!(!is_set_up("static", 4096) && !is_set_up("stack", 1 << 20));
+        assert!(is_set_up("heap", 1 << 20) && is_set_up("static", MIN_SET_UP));
+        assert!(!is_set_up("heap", 4096) && !is_set_up("stack", 1 << 20));
     }
 }
