@@ -3,9 +3,9 @@
 
 use e2e::data::{allocating, is_allocated, place, planned, recorded};
 use lab::{Guest, Machine, can_boot, quoted};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use test_support::{Compiler, Scratch, probe};
 
@@ -61,9 +61,7 @@ fn on(nodes: u32) {
     let programs = programs(&scratch, &format!("numa:{nodes} core:{cpus} pu:1"));
     let mut guest = Guest::new(Machine::even(nodes, cpus)).threadtalk().out(out.path());
     guest = guest.timeout(Duration::from_secs(600));
-    let mut script = "export OMP_WAIT_POLICY=passive\n\
-                      echo always > /sys/kernel/mm/transparent_hugepage/enabled\n"
-        .to_owned();
+    let mut script = "export OMP_WAIT_POLICY=passive\n".to_owned();
     for (number, program) in programs.iter().enumerate() {
         guest = guest.file(&program.plan, format!("/plans/{number}.json"));
         for (run, command) in program.runs.iter().enumerate() {
@@ -101,6 +99,64 @@ fn check(program: &Planned, data: &Value, what: &str) {
     // Not all of it on one node by chance.
     let on = objects.iter().flat_map(|object| object["pages"]["on"].as_array().unwrap());
     assert!(on.filter(|on| on["node"] != 0).count() > 0, "{data:#}\n{what}");
+}
+
+/// All blocks of the program go to one node, but the first of each round, which stays where its
+/// thread touches it first: on another.
+fn to_one_node(plan: &Path) {
+    const ROUNDS: u64 = 6;
+    const THREADS: u64 = 4;
+    let mut all: Value = serde_json::from_slice(&std::fs::read(plan).unwrap()).unwrap();
+    let toucher = all["slots"].as_array().unwrap().iter().find(|slot| slot["thread"] == 1);
+    let node = toucher.unwrap()["pu_os"].as_u64().unwrap() / 2;
+    let other = (node + 1) % 4;
+    let objects = all["data"]["objects"].as_array_mut().unwrap();
+    let in_rounds =
+        |o: &&Value| o["identity"]["file"].as_str().is_some_and(|file| file.contains("rounds"));
+    let one = objects.iter().find(in_rounds).expect("the blocks are planned").clone();
+    objects.clear();
+    let entry = |ordinal: Option<u64>, ranges: Value| {
+        let mut entry = one.clone();
+        entry.as_object_mut().unwrap().remove("ordinal");
+        if let Some(ordinal) = ordinal {
+            entry["ordinal"] = ordinal.into();
+        }
+        entry["ranges"] = ranges;
+        entry
+    };
+    let bytes = one["bytes"].as_u64().unwrap().next_multiple_of(4096) + 4096;
+    objects.push(entry(None, json!([{ "offset": 0, "bytes": bytes, "node": other }])));
+    objects.extend((0..ROUNDS).map(|round| entry(Some(round * THREADS), json!([]))));
+    std::fs::write(plan, all.to_string()).unwrap();
+}
+
+#[test]
+fn huge_pages_of_what_stays_take_in_nothing_that_is_planned() {
+    if !can_boot("huge pages of blocks") {
+        return;
+    }
+    let (scratch, out) = (Scratch::new(), Scratch::new());
+    let flags = ["-O2", "-pthread"];
+    let (binary, _) = allocating(Compiler::Gcc, "rounds.c", &flags).unwrap();
+    let command = binary.display().to_string();
+    let plan = scratch.join("plan.json");
+    place(&recorded(&scratch, &[&command]), &plan, "numa:4 core:2 pu:1");
+    to_one_node(&plan);
+    let guest = Guest::new(Machine::even(4, 2)).threadtalk().out(out.path());
+    let guest = guest.file(&plan, "/plan.json").program(&command);
+    let script = format!(
+        "echo always > /sys/kernel/mm/transparent_hugepage/enabled\n\
+         threadtalk run -q --plan /plan.json -o /out/run.json -- {command}"
+    );
+    let ended = guest.run(&script).unwrap().expect_code(0);
+    let all: Value = serde_json::from_slice(&std::fs::read(out.join("run.json")).unwrap()).unwrap();
+    let objects = all["data"]["objects"].as_array().unwrap();
+    let pages = |what: &str| -> u64 {
+        objects.iter().map(|object| object["pages"][what].as_u64().unwrap()).sum()
+    };
+    // Three blocks of 64 pages in each of six rounds.
+    let (right, wrong) = (pages("as_planned"), pages("elsewhere"));
+    assert!(right >= 18 * 64 && wrong * 100 <= right, "{right} {wrong}\n{all:#}\n{ended}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
-// In each round a block for each thread from one place: the first thread fills its own, which stays
-// where it is touched first, the initial thread those of the others. Where huge pages are used,
-// that of one block must not reach into the next.
+// In each round a block for each thread from one place: the first thread fills its own at once, the
+// initial thread then allocates and fills those of the others. Where huge pages are used, that of
+// the first block must not reach into the next ones.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +17,8 @@ static void *work(void *argument) {
         pthread_barrier_wait(&barrier);
         if (own == 0)
             memset(blocks[own], 1, BYTES);
+        pthread_barrier_wait(&barrier);
+        pthread_barrier_wait(&barrier);
         for (int pass = 0; pass < PASSES; pass++)
             for (long at = 0; at < BYTES; at += 8)
                 ++*(volatile long *)(blocks[own] + at);
@@ -34,8 +36,12 @@ int main(void) {
     for (int round = 0; round < ROUNDS; round++) {
         for (int k = 0; k < THREADS; k++) {
             blocks[k] = malloc(BYTES);
-            if (k > 0)
+            if (k > 0) {
                 memset(blocks[k], 1, BYTES);
+                continue;
+            }
+            pthread_barrier_wait(&barrier);
+            pthread_barrier_wait(&barrier);
         }
         pthread_barrier_wait(&barrier);
         pthread_barrier_wait(&barrier);
