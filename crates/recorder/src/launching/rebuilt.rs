@@ -6,6 +6,7 @@
 use crate::target::Target;
 use placement::{Plan, PlanIdentity};
 use std::borrow::Cow;
+use std::collections::HashMap;
 use symbols::Module;
 
 /// The plan with start routines where the program's file has them now. What has no name, or lies in
@@ -16,24 +17,31 @@ pub fn relocated<'a>(plan: &'a Plan, target: &Target) -> Cow<'a, Plan> {
         return Cow::Borrowed(plan);
     };
     let identities = plan.slots.iter().filter_map(|slot| slot.identity.as_ref());
-    let moved = |identity: &PlanIdentity| moved(identity, &file, &module);
-    if !identities.into_iter().any(|identity| moved(identity).is_some()) {
+    // Many threads have the same routine.
+    let mut routines: HashMap<&str, Option<String>> = HashMap::new();
+    for identity in identities {
+        let routine = || moved(identity, &file, &module);
+        routines.entry(&identity.start_routine).or_insert_with(routine);
+    }
+    if routines.values().all(Option::is_none) {
         return Cow::Borrowed(plan);
     }
-    let mut plan = plan.clone();
-    for identity in plan.slots.iter_mut().filter_map(|slot| slot.identity.as_mut()) {
-        if let Some(routine) = moved(identity) {
-            identity.start_routine = routine;
+    let mut relocated = plan.clone();
+    for identity in relocated.slots.iter_mut().filter_map(|slot| slot.identity.as_mut()) {
+        if let Some(Some(routine)) = routines.get(identity.start_routine.as_str()) {
+            identity.start_routine.clone_from(routine);
         }
     }
-    Cow::Owned(plan)
+    Cow::Owned(relocated)
 }
 
 /// Where the routine is, if that is not where the plan says.
 fn moved(identity: &PlanIdentity, file: &str, module: &Module) -> Option<String> {
     let (of, offset) = identity.start_routine.rsplit_once("+0x")?;
     let offset = u64::from_str_radix(offset, 16).ok()?;
-    if identity.symbol.is_empty() || of != file {
+    let is_in = |offset: u64| module.function(offset).as_deref() == Some(&identity.symbol);
+    let begins = || is_in(offset) && !is_in(offset.wrapping_sub(1));
+    if identity.symbol.is_empty() || of != file || begins() {
         return None;
     }
     let here = module.function_named(&identity.symbol)?;
@@ -63,9 +71,10 @@ mod tests {
         let moved = |identity| moved(&identity, &file, &module);
         assert_eq!(moved(at(&file, offset, symbol)), None, "as it was");
         let expected = Some(format!("{file}+{offset:#x}"));
-        assert_eq!(moved(at(&file, offset + 64, symbol)), expected);
-        assert_eq!(moved(at("another", offset + 64, symbol)), None);
-        assert_eq!(moved(at(&file, offset + 64, "")), None);
-        assert_eq!(moved(at(&file, offset + 64, "no_such_function")), None);
+        assert_eq!(moved(at(&file, offset + (1 << 20), symbol)), expected);
+        assert_eq!(moved(at(&file, offset + 1, symbol)), expected, "inside of it");
+        assert_eq!(moved(at("another", offset + 1, symbol)), None);
+        assert_eq!(moved(at(&file, offset + 1, "")), None);
+        assert_eq!(moved(at(&file, offset + 1, "no_such_function")), None);
     }
 }
