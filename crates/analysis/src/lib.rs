@@ -71,7 +71,7 @@ pub use kinds::{Choice, ChoiceError, MatrixKind, both_ways};
 pub use larger_pages::{PageSize, larger_pages, pages_by_address};
 pub use latent::{Divided, LINE_BYTES, Latent, Use, Variation, latent, with_more_threads};
 pub use mse::{MAXIMUM, MseError, Repeats, most, mse, repeats};
-pub use overlap::{Overlap, Together};
+pub use overlap::{MIN_AT_ONCE, MIN_WANTED, Overlap, Together};
 pub use pattern::{Pattern, Recognised, recognise};
 pub use phase_kinds::{Stretch, stretches};
 pub use phases::{PhaseRule, dynamicity, phases};

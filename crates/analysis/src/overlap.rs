@@ -18,8 +18,11 @@ use types::{CommMatrix, ThreadId};
 
 /// Least length of a stretch, ns: waits for a processor are known when they are over.
 const STRETCH_NS: u64 = 100_000_000;
-/// Part of the time in which threads must want to run at once for it to matter whether they do.
-const NOTABLE: f64 = 0.2;
+/// Below this part of the time in which threads could run at once, counts depend on how the system
+/// switches between them.
+pub const MIN_AT_ONCE: f64 = 0.1;
+/// Part of the time in which threads must want to run at once, for that to matter.
+pub const MIN_WANTED: f64 = 0.2;
 
 /// Times in which two threads or more wanted to run at once, and did, seconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -63,7 +66,7 @@ impl Overlap {
             all.add(ThreadId(0), ThreadId(thread), 1);
         }
         let found = Self::of(profile, &all, &[])?;
-        let wanted = found.all.wanted >= NOTABLE * found.seconds && found.seconds > 0.0;
+        let wanted = found.all.wanted >= MIN_WANTED * found.seconds && found.seconds > 0.0;
         found.all.share().filter(|_| wanted)
     }
 

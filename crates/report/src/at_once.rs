@@ -3,7 +3,7 @@
 //! Neighbours: `analysis::Overlap` computes it, `findings` and the page show it.
 
 use crate::findings::{Pair, talk_matrix};
-use analysis::{Overlap, Together};
+use analysis::{MIN_AT_ONCE, MIN_WANTED, Overlap, Together};
 use profile::{Note, Profile};
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -14,12 +14,6 @@ use types::{CommMatrix, ThreadId};
 
 /// Strongest pairs of which it is told.
 const PAIRS: usize = 100;
-/// Below this part of the time in which threads wanted to run at once, counts depend on how the
-/// system switches between them.
-const LITTLE: f64 = 0.1;
-/// Part of the time in which threads must have wanted to, for that to matter.
-const NOTABLE: f64 = 0.2;
-
 /// Pairs of a group that are looked at, the strongest.
 const OF_GROUP: usize = 32;
 /// Part of the time in which two threads of a group must have wanted to run at once.
@@ -47,7 +41,7 @@ pub(crate) fn little(profile: &Profile, groups: &[&BTreeMap<(u32, u32), u64>]) -
         // Of many threads on few processors, two run at the same time in turn.
         let (ran, most) = (of(|t| t.ran).sum::<f64>(), of(|t| t.wanted).fold(0.0, f64::max));
         let part = (most > 0.0).then(|| (ran / most).clamp(0.0, 1.0));
-        part.filter(|part| *part < LITTLE && most >= NOTABLE_PAIR * found.seconds)
+        part.filter(|part| *part < MIN_AT_ONCE && most >= NOTABLE_PAIR * found.seconds)
     };
     groups.into_iter().map(of_group).collect()
 }
@@ -84,7 +78,7 @@ impl AtOnce {
 
     /// That it was so little that counts depend on it.
     pub(crate) fn note(&self) -> Option<Note> {
-        let ran = self.ran.filter(|ran| *ran < LITTLE && self.wanted >= NOTABLE)?;
+        let ran = self.ran.filter(|ran| *ran < MIN_AT_ONCE && self.wanted >= MIN_WANTED)?;
         Some(Note::RanApart { wanted: self.wanted, ran })
     }
 
@@ -152,7 +146,7 @@ mod tests {
             |thread| RunningRow { slice: 0, thread: ThreadId(thread), pu: 0, cpu_ns, waited_ns };
         profile.running = vec![row(0), row(1)];
         let findings = Findings::new(&profile, None, 10);
-        assert!(findings.at_once.unwrap().wanted < NOTABLE && !warned(&findings));
+        assert!(findings.at_once.unwrap().wanted < MIN_WANTED && !warned(&findings));
     }
 
     #[test]

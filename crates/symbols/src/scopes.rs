@@ -33,7 +33,7 @@ pub(crate) enum Loc {
 /// What offsets of variables count from.
 #[derive(Clone, Copy)]
 enum Base {
-    /// The frame's address and so many bytes.
+    /// The frame's address plus this, bytes.
     Frame(i64),
     StackPointer,
 }

@@ -6,7 +6,7 @@
 //! be chance is called so. Neighbour: `report` words the result.
 
 use crate::evidence::{has_enough_windows, told_by_hit};
-use crate::overlap::Overlap;
+use crate::overlap::{MIN_AT_ONCE, Overlap};
 use profile::{Counted, EventRow, Mode, ObjectRow, OwnTime, Profile};
 use serde::Serialize;
 use statistics::poisson;
@@ -167,15 +167,14 @@ fn incomparable(a: &Profile, b: &Profile) -> Option<Incomparable> {
     }
 }
 
-/// Below this part of the time in which threads could run at once, and this part of another run's,
-/// they meet too seldom to show what they do to each other.
-const LITTLE: f64 = 0.1;
+/// Runs in which threads hardly ran at once do not compare with one in which they did so more than
+/// four times as much.
 const LESS: f64 = 0.25;
 
 fn ran_apart(a: &Profile, b: &Profile) -> Option<Incomparable> {
     let [a, b] = [Overlap::of_all(a)?, Overlap::of_all(b)?];
     let (less, more) = (a.min(b), a.max(b));
-    (less < LITTLE && less < LESS * more).then_some(Incomparable::Apart([a, b]))
+    (less < MIN_AT_ONCE && less < LESS * more).then_some(Incomparable::Apart([a, b]))
 }
 
 /// Events with hits: (events, hits).

@@ -195,9 +195,9 @@ struct Application {
     identities: Vec<ThreadIdentity>,
     /// Name of each thread; empty for a bare matrix.
     names: Vec<String>,
-    /// File name of the program, and the names of its threads' start routines, as far as these are
-    /// known.
+    /// File name of the program; empty for a bare matrix.
     program: String,
+    /// Name of each thread's start routine, or empty; none for a bare matrix.
     routines: Vec<String>,
     /// What events are, for people; empty for a bare matrix.
     events: String,
