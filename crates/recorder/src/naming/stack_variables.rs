@@ -2,8 +2,8 @@
 //!
 //! The agent notes the frames of functions that other threads may share variables of
 //! (`wire::stacks`); debug information says where in a frame each variable is. A place on a stack
-//! belongs to one function after the other, so several variables may be found there. Then the code of
-//! an event decides, or its threads ([`at_byte`]).
+//! belongs to one function after the other, so several variables may be found there. Then the code
+//! of an event decides, or its threads ([`at_byte`]).
 //!
 //! Neighbours: `session` has the frames, the crate `symbols` the variables; `objects` asks by way
 //! of `places`.
