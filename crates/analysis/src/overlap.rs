@@ -203,7 +203,10 @@ impl Stretch {
             (none * (1.0 - turn), one * (1.0 - turn) + none * turn)
         });
         let wanted: Vec<f64> = self.threads.values().map(|t| t.wanted(self.length)).collect();
-        surely.max(two_at_once(&wanted, self.length) * (1.0 - none - one).max(0.0))
+        let likely = two_at_once(&wanted, self.length) * (1.0 - none - one).max(0.0);
+        // While two PUs are busy, one of them is not the busiest.
+        let busiest = busy.iter().copied().fold(0.0, f64::max);
+        surely.max(likely.min(busy.iter().sum::<f64>() - busiest))
     }
 }
 

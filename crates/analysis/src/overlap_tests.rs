@@ -88,6 +88,20 @@ fn two_threads_on_one_processor_never_do_whatever_their_turns() {
     }
 }
 
+/// Threads move to the processor they share a moment after they begin.
+#[test]
+fn a_processor_used_for_a_moment_runs_nothing_beside_the_other_for_longer() {
+    let does = |thread: u32, ms: u64| match (ms < 3, (ms / 4) % 2 == u64::from(thread)) {
+        (true, _) => Runs(thread),
+        (false, true) => Runs(0),
+        (false, false) => Waits(0),
+    };
+    let (profile, truth) = seen(2, 1200, does);
+    assert_eq!(truth, [1.2, 0.003]);
+    let found = of(&profile);
+    assert!(found.all.ran <= 0.003 + 1e-9, "{found:?}");
+}
+
 /// Threads that hand over and block do not want to run at once, on one processor or two.
 #[test]
 fn taking_turns_is_no_lack_of_processors() {
