@@ -10,6 +10,7 @@ use engine::access::Repeat;
 use engine::elements::{self, Kind, Mask};
 use engine::{control, descriptor, grants, options};
 use std::mem::offset_of;
+use types::streams;
 use wire::detail::{self, Cell, ChunkHead, Event, Returns, gap, holds, kind};
 use wire::objects;
 use wire::pages;
@@ -128,6 +129,9 @@ fn counting(h: &mut Header) {
         GAP_END_2 = gap::ENDS[2],
         GAP_UNIT_SHIFT = gap::UNIT_SHIFT,
         KNOWN_BACK = gap::KNOWN_BACK,
+        STREAM_PAGES = streams::PAGES,
+        STREAM_PAGE_SHIFT = streams::PAGE_SHIFT,
+        STREAM_LINES = streams::LINES,
         WIDEST_BITS = layouts::WIDEST_EVENT_BITS,
         FILTER_BITS = layouts::FILTER_BITS,
         LATELY_BITS = layouts::LATELY_BITS,
@@ -150,7 +154,8 @@ fn counting(h: &mut Header) {
             count,
             weight,
             own_bytes,
-            other_bytes
+            other_bytes,
+            streamed
         }
     );
     structure!(h, "deaths" = Deaths { count, each });
@@ -415,6 +420,7 @@ fn threads(h: &mut Header) {
             widened,
             without_line,
             hashes,
+            streams,
             holds,
             running,
             tid,

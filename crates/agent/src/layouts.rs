@@ -11,6 +11,7 @@ mod allocations;
 pub use allocations::*;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, AtomicU64};
+use types::streams;
 use wire::detail::EVENTS;
 use wire::objects::MAX_GROUPS;
 use wire::session::{Deaths, MAX_SITES, MAX_THREADS};
@@ -191,6 +192,8 @@ pub struct ThreadState {
     pub without_line: [u32; 1 << LATELY_BITS],
     /// Hashes of the waiting events.
     pub hashes: [u64; EVENTS],
+    /// The line of the last event in each of a few pages; bit 0: a read.
+    pub streams: [u64; streams::PAGES],
     /// The lock of a block, or of the readings of ended threads, that it holds or is about to take.
     pub holds: *const c_void,
     /// Its thread id meanwhile: the futex by which others lend it their priority.

@@ -18,6 +18,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use engine::control;
+use types::streams;
 use wire::detail::{EVENTS, kind};
 use wire::session::{MAX_THREADS, ThreadPage, life, mode};
 use wire::windows::native::HOME;
@@ -384,6 +385,7 @@ fn first_state(id: u64, page: u64, cells: u64) -> ThreadState {
         widened: 0,
         without_line: [0; 1 << LATELY_BITS],
         hashes: [0; EVENTS],
+        streams: [0; streams::PAGES],
         holds: core::ptr::null(),
         running: 0,
         tid: 0,

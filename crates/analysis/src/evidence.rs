@@ -176,6 +176,7 @@ mod tests {
             evidence: types::Evidence::Window,
             object: 0,
             gap: None,
+            streamed: 0,
         };
         profile.events = vec![event(1200)];
         assert_eq!(told_by_hit(&profile), 0.01);

@@ -201,6 +201,7 @@ mod tests {
             evidence: Evidence::Window,
             object: 0,
             gap,
+            streamed: 0,
         }
     }
 

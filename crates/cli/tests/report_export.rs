@@ -191,6 +191,7 @@ fn saved_with_lines(scratch: &Scratch) -> PathBuf {
             evidence: Evidence::Exact,
             object: 0,
             gap: None,
+            streamed: 0,
         }
     };
     profile.events = vec![event(t1, t2, (0xff, 0xff00)), event(t2, t1, (0xff00, 0xff))];
@@ -245,7 +246,7 @@ fn tables_as_csv_and_json() {
             "line": "0x4040c0", "from": 2, "to": 1, "kind": "raw", "sharing": "false",
             "from_site": 1, "to_site": 1, "count": 800,
             "from_bytes": "8-15", "from_mask": "0x000000000000ff00",
-            "to_bytes": "0-7", "to_mask": "0x00000000000000ff", "hits": 0, "object": 0, "gap": 0,
+            "to_bytes": "0-7", "to_mask": "0x00000000000000ff", "hits": 0, "object": 0, "gap": 0, "streamed": 0,
             "evidence": "exact",
         })
     );

@@ -12,10 +12,10 @@ use crate::parquet_file::{Data, decode, encode};
 use crate::rows::{self, detail, footprints, pages, returns};
 use crate::schema::{
     ACCESSES, ACCESSES_V7, ACTIVITY, BLOCKS, BLOCKS_V6, CALLS, COMM, COMM_V2, COMM_V3, EVENTS,
-    EVENTS_V2, EVENTS_V3, EVENTS_V4, EVENTS_V9, FIELDS, FLOW, FLOW_WITH_NODES, FOOTPRINTS, LINES,
-    LINES_V2, LINES_V3, META_FILE, OBJECTS, OBJECTS_V5, OBJECTS_V6, PAGES, PROCESSES_FOLDER,
-    RETURNS, RUNNING, SCHEMA_VERSION, SITES, SLICES, THREADS, THREADS_V1, THREADS_V2, TOUCHED,
-    TRACE_FILE, Table,
+    EVENTS_V2, EVENTS_V3, EVENTS_V4, EVENTS_V9, EVENTS_V11, FIELDS, FLOW, FLOW_WITH_NODES,
+    FOOTPRINTS, LINES, LINES_V2, LINES_V3, META_FILE, OBJECTS, OBJECTS_V5, OBJECTS_V6, PAGES,
+    PROCESSES_FOLDER, RETURNS, RUNNING, SCHEMA_VERSION, SITES, SLICES, THREADS, THREADS_V1,
+    THREADS_V2, TOUCHED, TRACE_FILE, Table,
 };
 use crate::{FlowRow, Meta, ObjectRow, PageTables, Profile, ProfileError};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -136,6 +136,7 @@ impl Profile {
             3 => (&THREADS, &COMM_V3, &LINES_V3, &EVENTS_V3),
             4 => (&THREADS, &COMM, &LINES, &EVENTS_V4),
             5..=9 => (&THREADS, &COMM, &LINES, &EVENTS_V9),
+            10..=11 => (&THREADS, &COMM, &LINES, &EVENTS_V11),
             _ => (&THREADS, &COMM, &LINES, &EVENTS),
         };
         let threads = folder.read(threads, rows::threads_from)?;

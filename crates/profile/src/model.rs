@@ -346,6 +346,7 @@ pub(crate) mod tests {
             evidence: Evidence::Exact,
             object: u32::from(line != 0),
             gap: None,
+            streamed: 0,
         };
         vec![
             event(0, CommKind::Raw, (2, 0), Sharing::Any, 2),

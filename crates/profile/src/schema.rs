@@ -17,6 +17,7 @@
 //! | 9 | the table `returns` |
 //! | 10 | `gap` in `events`, and the table `footprints` |
 //! | 11 | `freed` and `lifetime_ns` in `objects`, and `lifetime_ns` in `blocks` |
+//! | 12 | `streamed` in `events` |
 //!
 //! # What readers may rely on within a version
 //! - Tables and columns are only added, never removed or given another meaning; unknown ones can be
@@ -39,7 +40,7 @@ mod pages;
 pub use pages::{ACCESSES, ACCESSES_V7, PAGES, TOUCHED};
 
 /// The version this build writes, and the newest it reads.
-pub const SCHEMA_VERSION: u32 = 11;
+pub const SCHEMA_VERSION: u32 = 12;
 
 /// The file that makes a folder a profile.
 pub const META_FILE: &str = "profile.json";
@@ -431,8 +432,17 @@ pub const EVENTS: Table = Table {
              before the window, and since then all threads together came to 2^(n-1) different tracked \
              lines, each of which stands for 64, or up to twice as many; 0 = not known.",
         ),
+        column(
+            "streamed",
+            ColumnType::U64,
+            "Of hits, or where these are 0 of count: events whose line processors fetch ahead. It is next \
+             to that of the thread's last event in this page, or a write to a line just read.",
+        ),
     ],
 };
+
+/// [`EVENTS`] as versions 10 and 11 had it.
+pub const EVENTS_V11: Table = Table { columns: EVENTS.columns.split_at(14).0, ..EVENTS };
 
 /// [`EVENTS`] as version 9 had it.
 pub const EVENTS_V9: Table = Table { columns: EVENTS.columns.split_at(13).0, ..EVENTS };
@@ -538,9 +548,10 @@ mod tests {
         assert_eq!(missing(THREADS_V2, THREADS), ["cpu_ns"]);
         assert_eq!(missing(COMM_V2, COMM), ["hits", "low", "high", "evidence"]);
         assert_eq!(missing(LINES_V2, LINES), ["hits", "evidence"]);
-        assert_eq!(missing(EVENTS_V2, EVENTS), ["hits", "evidence", "object", "gap"]);
-        assert_eq!(missing(EVENTS_V4, EVENTS), ["object", "gap"]);
-        assert_eq!(missing(EVENTS_V9, EVENTS), ["gap"]);
+        assert_eq!(missing(EVENTS_V2, EVENTS), ["hits", "evidence", "object", "gap", "streamed"]);
+        assert_eq!(missing(EVENTS_V4, EVENTS), ["object", "gap", "streamed"]);
+        assert_eq!(missing(EVENTS_V9, EVENTS), ["gap", "streamed"]);
+        assert_eq!(missing(EVENTS_V11, EVENTS), ["streamed"]);
         assert_eq!(missing(OBJECTS_V5, OBJECTS_V6), ["type", "stride"]);
         assert_eq!(missing(OBJECTS_V6, OBJECTS), ["freed", "lifetime_ns"]);
         assert_eq!(missing(BLOCKS_V6, BLOCKS), ["lifetime_ns"]);

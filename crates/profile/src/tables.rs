@@ -413,6 +413,9 @@ pub struct EventRow {
     pub object: u32,
     /// How long before the line was last written; `None` where that is not known.
     pub gap: Option<GapClass>,
+    /// Of the events that were seen (`hits`, or `count` where these are 0), how many
+    /// [followed](types::streams) another one of the taking thread.
+    pub streamed: u64,
 }
 
 impl EventRow {

@@ -19,6 +19,7 @@ pub mod directed;
 mod pages;
 mod replay;
 mod replayed;
+mod streams;
 pub mod undirected;
 
 pub use access::{Access, What};

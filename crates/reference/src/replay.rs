@@ -2,6 +2,7 @@
 
 use crate::access::Part;
 use crate::directed::{Block, Touch};
+use crate::streams::Streams;
 use crate::undirected::Accessors;
 use crate::{Access, PageAccesses, Replayed, What};
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ pub struct Reference {
     /// By number of the block.
     blocks: BTreeMap<u64, (Block, Accessors)>,
     replayed: Replayed,
+    streams: Streams,
     /// Where pages are asked for.
     pages: Option<PageAccesses>,
 }
@@ -22,8 +24,8 @@ impl Reference {
     /// Nothing accessed yet; memory is looked at in blocks of `block_bytes`, a power of two.
     pub fn new(block_bytes: u64) -> Self {
         assert!(block_bytes.is_power_of_two(), "a block has a power of two bytes");
-        let (blocks, replayed) = Default::default();
-        Self { block_bytes, slice: 0, blocks, replayed, pages: None }
+        let (blocks, replayed, streams) = Default::default();
+        Self { block_bytes, slice: 0, blocks, replayed, streams, pages: None }
     }
 
     /// Counts accesses to pages, too, if `wanted`.
@@ -73,7 +75,7 @@ impl Reference {
         };
         let address = part.block * self.block_bytes;
         for event in &communication {
-            self.replayed.directed(self.slice, address, part.first, event);
+            self.replayed.directed(self.slice, (address, part.first), event, &mut self.streams);
         }
         for other in accessors.access(access.thread) {
             self.replayed.pair(self.slice, access.thread, other);

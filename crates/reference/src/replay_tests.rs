@@ -120,7 +120,7 @@ fn the_writers_site_is_that_of_the_last_write_that_added_bytes() {
         from_site: 3,
         to_site: 5,
     };
-    let sum = EventSum { count: 1, from_bytes: 0x1ff, to_bytes: 0x300 };
+    let sum = EventSum { count: 1, from_bytes: 0x1ff, to_bytes: 0x300, streamed: 0 };
     assert_eq!(replayed.events.into_iter().collect::<Vec<_>>(), [(event, sum)]);
 }
 
@@ -136,7 +136,7 @@ fn an_invalidation_knows_the_writers_site_and_bytes_only() {
         from_site: 2,
         to_site: 0,
     };
-    let sum = EventSum { count: 1, from_bytes: 0xf0, to_bytes: 0 };
+    let sum = EventSum { count: 1, from_bytes: 0xf0, to_bytes: 0, streamed: 0 };
     assert_eq!(replayed.events.into_iter().collect::<Vec<_>>(), [(event, sum)]);
 }
 

@@ -2,6 +2,7 @@
 
 use crate::ByteSet;
 use crate::directed::Communication;
+use crate::streams::Streams;
 use std::collections::BTreeMap;
 use types::{CommKind, CommMatrix, Sharing, ThreadId};
 
@@ -52,6 +53,8 @@ pub struct EventSum {
     pub from_bytes: u64,
     /// Bytes of the line that the destination accesses, bit i = byte i.
     pub to_bytes: u64,
+    /// How many of these events [followed](types::streams) another one of the same thread.
+    pub streamed: u64,
 }
 
 /// All that was counted.
@@ -67,7 +70,13 @@ pub struct Replayed {
 
 impl Replayed {
     /// Counts directed communication whose access begins `first` bytes into the block at `block`.
-    pub(crate) fn directed(&mut self, slice: u32, block: u64, first: u64, c: &Communication) {
+    pub(crate) fn directed(
+        &mut self,
+        slice: u32,
+        (block, first): (u64, u64),
+        c: &Communication,
+        streams: &mut Streams,
+    ) {
         let cell = Cell { slice, kind: c.kind, sharing: c.sharing, from: c.from, to: c.to };
         *self.cells.entry(cell).or_insert(0) += 1;
         let line = (block + first) / LINE_BYTES * LINE_BYTES;
@@ -82,6 +91,7 @@ impl Replayed {
         };
         let sum = self.events.entry(event).or_default();
         sum.count += 1;
+        sum.streamed += u64::from(streams.follows(c.to, line, c.kind));
         sum.from_bytes |= bytes_of_line(&c.from_bytes, block, line);
         sum.to_bytes |= bytes_of_line(&c.to_bytes, block, line);
     }

@@ -13,7 +13,9 @@ mod expected;
 mod group;
 mod latent;
 mod memory;
+mod passing;
 mod price;
+mod range;
 mod side;
 mod synchronization;
 mod words;
@@ -28,7 +30,9 @@ use crate::causes::cost::{MIN_EVENTS, MIN_HITS};
 use crate::causes::expected::Visits;
 use crate::causes::group::{Class, Group, Origins};
 use crate::causes::memory::Memory;
+use crate::causes::passing::Order;
 use crate::causes::price::{Costs, Visited};
+use crate::causes::range::End;
 use crate::layouts::Placement;
 use crate::lines::{AccessKind, Place};
 use crate::residence::{Holding, Served};
@@ -207,12 +211,14 @@ pub(crate) fn causes(profile: &Profile, placement: Option<&Placement>) -> Causes
     let part = |events: u64| events as f64 / all as f64;
     let of_sync = groups.iter().filter(|group| matches!(group.class, Class::Sync(_)));
     let synchronization = part(of_sync.map(|group| group.events).fold(0, u64::saturating_add));
+    let knows_order = profile.events.iter().any(|event| event.streamed > 0);
     let telling = Telling {
         profile,
+        knows_order,
         origins: &origins,
         memory: Memory::of(profile),
         visits: Visits::of(profile),
-        costs: Costs::of(profile, placement, all),
+        costs: Costs::of(profile, placement, waited_for(&groups, all, knows_order)),
         holding: Holding::of(profile, placement),
         all,
         per_hit: told_by_hit(profile),
@@ -235,9 +241,21 @@ pub(crate) fn causes(profile: &Profile, placement: Option<&Placement>) -> Causes
     Causes { list, synchronization: Some(synchronization), latent }
 }
 
+/// How many events that threads fight for take as long as `all` events, some of which are `groups`.
+fn waited_for(groups: &[Group], all: u64, knows_order: bool) -> u64 {
+    let passed = groups.iter().filter(|group| kind(group) == CauseKind::Transferred);
+    let saved = passed.map(|group| {
+        let part = Order::of(group.streams, knows_order).part(End::Mid);
+        group.events as f64 * (1.0 - part)
+    });
+    (all as f64 - saved.sum::<f64>()).max(0.0) as u64
+}
+
 /// Makes findings of groups.
 struct Telling<'a> {
     profile: &'a Profile,
+    /// Whether it was seen which lines follow others.
+    knows_order: bool,
     origins: &'a Origins,
     memory: Memory<'a>,
     visits: Visits<'a>,
@@ -287,7 +305,15 @@ impl Telling<'_> {
             Class::False | Class::True | Class::Unknown => true,
         };
         let most = self.visits.most(&group.lines).filter(|_| may_collide)?;
-        Some(self.costs.at_most(most))
+        Some(self.costs.at_most(most, self.part(group)))
+    }
+
+    /// What an event of a group costs, as part of the latency of a line that threads fight for.
+    fn part(&self, group: &Group) -> f64 {
+        match kind(group) {
+            CauseKind::Transferred => Order::of(group.streams, self.knows_order).part(End::Mid),
+            _ => 1.0,
+        }
     }
 
     /// Whether most takes of a group's lines are by atomic instructions.
@@ -330,6 +356,7 @@ impl Telling<'_> {
                 likely: self.visits.likely(&group.lines, &self.costs.pace()),
                 atomically: self.is_by_atomics(group),
             },
+            order: Order::of(group.streams, self.knows_order),
         };
         finding(group, seen, self.origins, &self.memory, &self.costs)
     }
@@ -361,11 +388,12 @@ struct Seen {
     at_most: Option<AtMost>,
     /// How often its threads come to its lines.
     visited: Visited,
+    order: Order,
 }
 
 fn finding(
     group: &Group,
-    Seen { hits, independent, share, served, at_once, at_most, visited }: Seen,
+    Seen { hits, independent, share, served, at_once, at_most, visited, order }: Seen,
     origins: &Origins,
     memory: &Memory<'_>,
     costs: &Costs,
@@ -385,7 +413,7 @@ fn finding(
         CauseKind::FalseSharing => {
             costs.of_false_sharing(of_caches, independent, share >= least, visited)
         }
-        CauseKind::Transferred => costs.of_data(of_caches, independent, share >= least),
+        CauseKind::Transferred => costs.of_data(of_caches, independent, share >= least, order),
         _ => costs.of_events(of_caches, independent, share >= least),
     };
     let cost = cost.leaving_out(left_out(kind, group), at_once, at_most, share >= NOTABLE_FALSE);

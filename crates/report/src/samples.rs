@@ -226,6 +226,7 @@ fn events() -> Vec<EventRow> {
                 evidence: Evidence::Exact,
                 object: 0,
                 gap: None,
+                streamed: 0,
             }
         };
     let (raw, waw) = (CommKind::Raw, CommKind::Waw);

@@ -11,6 +11,7 @@ mod cpuset;
 mod evidence;
 mod gap;
 pub mod numbers;
+pub mod streams;
 pub mod tally;
 mod thread;
 

@@ -13,7 +13,7 @@ pub const HEAD_BYTES: u64 = 64;
 /// Entries of each type in a chunk.
 pub const CELLS: usize = 60;
 /// Entries of events in a chunk.
-pub const EVENTS: usize = 17;
+pub const EVENTS: usize = 15;
 /// Entries of returns in a chunk.
 pub const RETURNS: usize = 40;
 
@@ -158,6 +158,8 @@ pub struct Event {
     pub own_bytes: AtomicU64,
     /// Bytes of the line that the other thread had written since it took the block.
     pub other_bytes: AtomicU64,
+    /// How many of these events [followed](types::streams) another one.
+    pub streamed: AtomicU64,
 }
 
 /// How often the thread came back to a line, from moments on at which it had just met another
@@ -183,8 +185,8 @@ pub union Chunk {
 
 const _: () = assert!(size_of::<ChunkHead>() as u64 == HEAD_BYTES);
 const _: () = assert!(size_of::<Cell>() == 16);
-const _: () = assert!(size_of::<Event>() == 56);
+const _: () = assert!(size_of::<Event>() == 64);
 const _: () = assert!(HEAD_BYTES as usize + CELLS * 16 <= CHUNK_BYTES as usize);
-const _: () = assert!(HEAD_BYTES as usize + EVENTS * 56 <= CHUNK_BYTES as usize);
+const _: () = assert!(HEAD_BYTES as usize + EVENTS * 64 <= CHUNK_BYTES as usize);
 const _: () = assert!(size_of::<Returns>() == 24);
 const _: () = assert!(HEAD_BYTES as usize + RETURNS * 24 <= CHUNK_BYTES as usize);

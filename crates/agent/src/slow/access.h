@@ -91,6 +91,12 @@ static int has_read(struct thread *t, const u64 *own, u64 address) {
     return (__atomic_load_n(own, __ATOMIC_ACQUIRE) & t->mask) != 0;
 }
 
+// The thread has read a block with this word, which has no writer.
+static inline void count_unknown_read(struct thread *t, u64 word, u64 address) {
+    note_unknown_stream(t, address, 1);
+    count_unknown(t, unknown_by(word, address));
+}
+
 // Reads where one word is the whole truth: no lock. What the writer did is looked at first; if
 // another thread takes the block meanwhile, the word is not the same any more.
 static inline void read_in_one_step(struct thread *t, u64 start, u64 end, u32 site) {
@@ -118,7 +124,7 @@ static inline void read_in_one_step(struct thread *t, u64 start, u64 end, u32 si
             if (event)
                 count_with_writer(t, RAW, writer - 1, start, end, site, &m, gap_of(t, start));
             else if (!writer)
-                count_unknown(t, unknown_by(word, start));
+                count_unknown_read(t, word, start);
             return;
         }
     }
@@ -149,7 +155,7 @@ static void read_part(struct thread *t, u64 start, u64 end, u32 site) {
                 m = meet(truth, start, end);
             count_with_writer(t, RAW, writer - 1, start, end, site, &m, gap_of(t, start));
         } else if (!writer) {
-            count_unknown(t, unknown_by(truth, start));
+            count_unknown_read(t, truth, start);
         }
     }
     unlock_block(t, lock);
@@ -260,6 +266,7 @@ struct reading {
 // overwrites, and what it has read there for the first time, may be another thread's.
 static inline void count_unknown_write(struct thread *t, u64 word, u64 address, const struct reading *read) {
     u64 blocks = unknown_by(word, address);
+    note_unknown_stream(t, address, 0);
     count_unknown(t, read && !(word & t->mask) ? 2 * blocks : blocks);
 }
 

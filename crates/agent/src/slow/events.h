@@ -46,7 +46,7 @@ struct key {
 
 struct event {
     struct key key;
-    u64 count, weight, own_bytes, other_bytes;
+    u64 count, weight, own_bytes, other_bytes, streamed;
 };
 
 // What an event that is counted now stands for, and one that is late.
@@ -62,7 +62,7 @@ SHARED const u32 *tt_weights;
 _Static_assert(SAME_PLACE(key.line, line) && SAME_PLACE(key.sites, own_site) && SAME_PLACE(key.who, other) &&
                    SAME_PLACE(count, count) && SAME_PLACE(weight, weight) &&
                    SAME_PLACE(own_bytes, own_bytes) && SAME_PLACE(other_bytes, other_bytes) &&
-                   sizeof(struct event) == sizeof(struct event_fields),
+                   SAME_PLACE(streamed, streamed) && sizeof(struct event) == sizeof(struct event_fields),
                "as in Rust");
 _Static_assert(OTHER_SITE_SHIFT == 32, "a half for each site");
 
@@ -75,6 +75,7 @@ static inline u64 weight_of(struct key key) {
 static inline void add_to(struct event *e, const struct event *more) {
     e->count += more->count;
     e->weight += more->weight;
+    e->streamed += more->streamed;
 }
 
 static inline u32 max_bits(const struct thread *t) { return (t->thinned ? FEW_BITS : MAX_BITS) + t->widened; }
@@ -317,8 +318,8 @@ static u32 append_by_one_site(struct thread *t, int with_object) {
 
 // Counts an event whose key holds no line, if it is known; whether it is. There are few of these,
 // hence it is mostly one that was counted lately.
-static int count_known_without_line(struct thread *t, struct key key) {
-    struct event one = {.key = key, .count = 1, .weight = weight_of(key)};
+static int count_known_without_line(struct thread *t, struct key key, u64 streamed) {
+    struct event one = {.key = key, .count = 1, .weight = weight_of(key), .streamed = streamed};
     u32 *lately = &t->without_line[(key.sites * 0x9e3779b97f4a7c15ull + key.who * 0xc2b2ae3d27d4eb4full) >>
                                    (64 - LATELY_BITS)];
     if (t->event_chunks && is_same(event_at(t, *lately)->key, key)) {
@@ -337,9 +338,9 @@ static int count_known_without_line(struct thread *t, struct key key) {
 static inline u32 any_other(u64 who) { return who >> OBJECT_SHIFT < FIRST_ZONE ? OTHERS : FIRST_ZONE; }
 
 // Counts the event by code site alone.
-static void count_without_line(struct thread *t, struct key key) {
+static void count_without_line(struct thread *t, struct key key, u64 streamed) {
     forget_line(&key);
-    if (count_known_without_line(t, key))
+    if (count_known_without_line(t, key, streamed))
         return;
     u32 name = append_without_line(t);
     if (name == NONE)
@@ -349,11 +350,11 @@ static void count_without_line(struct thread *t, struct key key) {
         key.who &= ~(0xffull << GAP_SHIFT);
         if (part == 2)
             key.who = (key.who & ((1ull << OBJECT_SHIFT) - 1)) | (u64)any_other(key.who) << OBJECT_SHIFT;
-        if (count_known_without_line(t, key))
+        if (count_known_without_line(t, key, streamed))
             return;
         name = append_by_one_site(t, part == 1);
     }
-    struct event e = {.key = key, .count = 1, .weight = weight_of(key)};
+    struct event e = {.key = key, .count = 1, .weight = weight_of(key), .streamed = streamed};
     if (name != NONE)
         insert(t, name, &e);
     else
@@ -439,7 +440,7 @@ static void count_new_event(struct thread *t, const struct event *one) {
     if (name == NONE && t->refused++ % ADMITTED_OF == 0)
         name = give_up_line(t);
     if (name == NONE) {
-        count_without_line(t, key);
+        count_without_line(t, key, one->streamed);
         return;
     }
     insert(t, name, one);
@@ -465,7 +466,6 @@ static inline void fetch_event(const struct thread *t, u64 hash) {
     if (holds_event(place) && (place & ~NAME) == tag) {
         struct event *e = event_at(t, name_in(place));
         fetch_to_change(e);
-        fetch_to_change(&e->other_bytes);
     }
 }
 
@@ -506,8 +506,9 @@ static inline void wait_for_more(struct thread *t, struct head *waiting, const s
 }
 
 // Bytes that the thread has accessed, and that the other thread had written, in the event's line.
-static inline void count_event(struct thread *t, struct key key, u64 own_bytes, u64 other_bytes) {
-    struct event e = {key, 1, weight_of(key), own_bytes, other_bytes};
+static inline void count_event(struct thread *t, struct key key, u64 own_bytes, u64 other_bytes,
+                               u64 streamed) {
+    struct event e = {key, 1, weight_of(key), own_bytes, other_bytes, streamed};
     if (is_unknown_line(t, key.line)) {
         count_new_event(t, &e);
         return;

@@ -421,6 +421,7 @@ mod tests {
                     evidence: Evidence::Exact,
                     object: number,
                     gap: None,
+                    streamed: 0,
                 });
             }
         }

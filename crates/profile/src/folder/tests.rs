@@ -405,12 +405,12 @@ fn missing_parts_are_named() {
 fn a_newer_schema_is_refused_politely() {
     let (_folder, path) = saved();
     edit_meta(&path, |meta| {
-        *meta = serde_json::json!({"schema_version": 12, "tool": "threadtalk 3.0.0"});
+        *meta = serde_json::json!({"schema_version": 13, "tool": "threadtalk 3.0.0"});
     });
     assert_eq!(
         load_error(&path),
-        "app.tt was written by threadtalk 3.0.0 in schema 12, and this version of threadtalk \
-         reads up to schema 11; update threadtalk to read it"
+        "app.tt was written by threadtalk 3.0.0 in schema 13, and this version of threadtalk \
+         reads up to schema 12; update threadtalk to read it"
     );
 }
 

@@ -294,6 +294,7 @@ pub(crate) fn event_columns(events: &[EventRow]) -> Vec<Data> {
         names(events, |event| event.evidence.name()),
         ints(events, |event| event.object),
         ints(events, |event| event.gap.map_or(0, |gap| gap.number().into())),
+        longs(events, |event| event.streamed),
     ]
 }
 
@@ -309,6 +310,7 @@ pub(crate) fn events_from(columns: Vec<Data>) -> Result<Vec<EventRow>, String> {
     let hits = columns.longs_or(0)?;
     let evidence = columns.texts_if_any()?;
     let (objects, gaps) = (columns.ints_or(0)?, columns.ints_or(0)?);
+    let streamed = columns.longs_or(0)?;
     (0..columns.rows)
         .map(|i| {
             Ok(EventRow {
@@ -326,6 +328,7 @@ pub(crate) fn events_from(columns: Vec<Data>) -> Result<Vec<EventRow>, String> {
                 evidence: evidence_of(evidence.as_deref(), hits[i], i)?,
                 object: objects[i],
                 gap: GapClass::of_number(gaps[i]),
+                streamed: streamed[i],
             })
         })
         .collect()

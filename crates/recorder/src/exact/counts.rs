@@ -169,6 +169,7 @@ pub fn sum_events(rows: &mut Vec<EventRow>) {
         if same {
             kept.count = kept.count.saturating_add(next.count);
             kept.hits = kept.hits.saturating_add(next.hits);
+            kept.streamed = kept.streamed.saturating_add(next.streamed);
             kept.from_bytes |= next.from_bytes;
             kept.to_bytes |= next.to_bytes;
         }
@@ -263,6 +264,7 @@ impl Reading {
             evidence: Evidence::Exact,
             object,
             gap: GapClass::of_number(entry[offset_of!(Event, gap)].into()),
+            streamed: u64_at(entry, offset_of!(Event, streamed)).min(count),
         };
         match pair.is_between {
             true => self.counts.between.events.push((row, pair.side())),

@@ -153,6 +153,7 @@ fn events_are_summed_and_their_bytes_united() {
         evidence: types::Evidence::Exact,
         object: 0,
         gap: None,
+        streamed: 0,
     };
     let invalidation = EventRow {
         line: 0,
@@ -169,6 +170,7 @@ fn events_are_summed_and_their_bytes_united() {
         evidence: types::Evidence::Exact,
         object: 0,
         gap: None,
+        streamed: 0,
     };
     assert_eq!(counts.events, [invalidation, event]);
     let windows = Counts::read_windows(&session, 2).unwrap();

@@ -280,6 +280,7 @@ mod tests {
             evidence: Evidence::Exact,
             object,
             gap: None,
+            streamed: 0,
         }
     }
 

@@ -361,7 +361,7 @@ fn comm_row((cell, &count): (&reference::Cell, &u64), joined: u32) -> CommRow {
 
 fn event_row((event, sum): (&reference::Event, &reference::EventSum)) -> EventRow {
     let reference::Event { line, kind, sharing, from, to, from_site, to_site } = *event;
-    let reference::EventSum { count, from_bytes, to_bytes } = *sum;
+    let reference::EventSum { count, from_bytes, to_bytes, streamed } = *sum;
     EventRow {
         line,
         from,
@@ -377,6 +377,7 @@ fn event_row((event, sum): (&reference::Event, &reference::EventSum)) -> EventRo
         evidence: Evidence::Exact,
         object: 0,
         gap: None,
+        streamed,
     }
 }
 

@@ -68,6 +68,7 @@ fn event(line: u64, to: u32, count: u64) -> EventRow {
         evidence: types::Evidence::Exact,
         object: 0,
         gap: None,
+        streamed: 0,
     }
 }
 

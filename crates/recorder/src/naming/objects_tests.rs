@@ -72,6 +72,7 @@ fn true_sharing_is_of_the_bytes_that_both_use() {
         evidence: types::Evidence::Exact,
         object: 0,
         gap: None,
+        streamed: 0,
     };
     assert_eq!(met_on(&event(Sharing::True, 0xffff, 0xff00)), 0xff00);
     assert_eq!(met_on(&event(Sharing::True, 0, 0xff00)), 0xff00);

@@ -346,6 +346,7 @@ impl Maker<'_> {
             evidence: event.evidence,
             object: event.object,
             gap: None,
+            streamed: 0,
         });
         (rows.collect(), addresses)
     }

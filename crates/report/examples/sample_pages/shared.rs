@@ -41,6 +41,7 @@ fn event(
         evidence: Evidence::Exact,
         object: 0,
         gap: None,
+        streamed: 0,
     }
 }
 

@@ -70,13 +70,15 @@ pub(super) struct Group {
     pub takers: BTreeSet<u32>,
     /// How long before the transfers their lines were written.
     pub gaps: Gaps,
+    /// Events of which it was seen whether they followed another one, and those that did.
+    pub streams: (u64, u64),
 }
 
 impl Group {
     fn new(class: Class) -> Self {
         let (objects, lines, sides, takers) = Default::default();
         let (pairs, syncs, gaps) = Default::default();
-        let (events, falsely, apart, hits, beside) = (0, 0, 0, 0, 0);
+        let (events, falsely, apart, hits, beside, streams) = Default::default();
         Self {
             class,
             objects,
@@ -91,6 +93,7 @@ impl Group {
             beside,
             takers,
             gaps,
+            streams,
         }
     }
 
@@ -101,9 +104,11 @@ impl Group {
 
     /// Whether most of many lines go back and forth between writers of the same bytes, as those of
     /// a large histogram do, rather than from one that makes what is there to one that uses it.
+    /// Threads that take line after line do not fight: they come when the other one is done.
     pub(super) fn is_fought_over(&self) -> bool {
         let lines = self.lines.len() as u64;
-        if lines == 0 || self.events / lines < BACK_AND_FORTH {
+        let (seen, followed) = self.streams;
+        if lines == 0 || self.events / lines < BACK_AND_FORTH || 2 * followed > seen {
             return false;
         }
         let mut given: BTreeMap<(u64, u32), u64> = BTreeMap::new();
@@ -133,6 +138,8 @@ impl Group {
         }
         self.hits += event.hits;
         self.gaps.add(event);
+        let seen = if event.hits > 0 { event.hits } else { event.count };
+        self.streams = (self.streams.0 + seen, self.streams.1 + event.streamed.min(seen));
         if event.sharing == Sharing::False {
             self.falsely = self.falsely.saturating_add(event.count);
         }
@@ -178,6 +185,7 @@ impl Group {
             .for_each(|(at, side)| self.sides.entry(at).or_default().merge(side));
         self.takers.extend(other.takers);
         self.gaps.join(&other.gaps);
+        self.streams = (self.streams.0 + other.streams.0, self.streams.1 + other.streams.1);
     }
 }
 

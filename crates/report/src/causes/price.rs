@@ -20,6 +20,8 @@
 //! Pure. Neighbours: `causes` asks for each finding, `cost` has the words.
 
 use crate::causes::cost::{AtMost, Cost, Gain, WORTH};
+use crate::causes::passing::Order;
+use crate::causes::range::{End, Range};
 use crate::layouts::Placement;
 use crate::reliability::FAR_OFF;
 use analysis::Pace;
@@ -39,9 +41,6 @@ const INSTRUCTION: Range = Range { mid: 0.2, low: 0.1, high: 0.6 };
 /// least this part is taken to be waiting: the instructions of `regression` take 0.1 ns each, and
 /// its transfers would be told to cost nothing.
 const LEAST_WAITING: f64 = 0.25;
-/// Lines that are taken one after the other are prefetched. Four threads that added up 16 MB
-/// which one had filled took a tenth of what the latency tells.
-const PREFETCHED: f64 = 0.1;
 /// What a thread can go on for while it waits for a line, as part of the latency: stores wait in
 /// their buffer, and loads that do not depend on them go on.
 const HOLD: f64 = 0.5;
@@ -63,13 +62,6 @@ const LEAST_NATIVELY: f64 = 0.6;
 const ATOMIC: f64 = 25.0;
 /// Instructions for each load or store, where they were not counted.
 const PER_ACCESS: f64 = 2.5;
-
-#[derive(Clone, Copy, Debug)]
-struct Range {
-    mid: f64,
-    low: f64,
-    high: f64,
-}
 
 /// What costs are measured by in one profile.
 pub(super) struct Costs {
@@ -102,35 +94,8 @@ enum Own {
     Unknown,
 }
 
-/// What is taken of ranges: the usual, the least, or the most.
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum End {
-    Mid,
-    Low,
-    High,
-}
-
-impl Range {
-    fn at(&self, end: End) -> f64 {
-        match end {
-            End::Mid => self.mid,
-            End::Low => self.low,
-            End::High => self.high,
-        }
-    }
-}
-
-impl End {
-    fn other(self) -> Self {
-        match self {
-            End::Mid => End::Mid,
-            End::Low => End::High,
-            End::High => End::Low,
-        }
-    }
-}
-
 impl Costs {
+    /// Of a profile whose events wait for as many lines as `all_events` that threads fight for.
     pub(super) fn of(profile: &Profile, placement: Option<&Placement>, all_events: u64) -> Self {
         Self {
             latency: latency(profile, placement),
@@ -147,18 +112,41 @@ impl Costs {
     /// (`None`). Where the program's own time is not known, `enough_share` says whether they are
     /// worth a change.
     pub(super) fn of_events(&self, events: u64, hits: Option<u64>, enough_share: bool) -> Cost {
+        self.of_parts(events, hits, enough_share, |_| 1.0)
+    }
+
+    /// The cost of data that passes from thread to thread over many lines, see
+    /// [`of_events`](Self::of_events).
+    pub(super) fn of_data(
+        &self,
+        events: u64,
+        hits: Option<u64>,
+        enough_share: bool,
+        order: Order,
+    ) -> Cost {
+        self.of_parts(events, hits, enough_share, |end| order.part(end))
+    }
+
+    /// See [`of_events`](Self::of_events); `part` is what an event costs, as part of the latency.
+    fn of_parts(
+        &self,
+        events: u64,
+        hits: Option<u64>,
+        enough_share: bool,
+        part: impl Fn(End) -> f64,
+    ) -> Cost {
         let factor = hits.map_or((1.0, 1.0), |hits| {
             let (low, high) = poisson(hits);
             let one = hits.max(1) as f64;
             (low / one, high / one)
         });
-        let events = events as f64;
-        let cpu_share = self.share(events, End::Mid);
-        let low = cpu_share.and_then(|mid| Some(self.share(events * factor.0, End::Low)?.min(mid)));
-        let high =
-            cpu_share.and_then(|mid| Some(self.share(events * factor.1, End::High)?.max(mid)));
+        let waits = |end| events as f64 * part(end);
+        let cpu_share = self.share(waits(End::Mid), End::Mid);
+        let end = |end, factor| self.share(waits(end) * factor, end);
+        let low = cpu_share.and_then(|mid| Some(end(End::Low, factor.0)?.min(mid)));
+        let high = cpu_share.and_then(|mid| Some(end(End::High, factor.1)?.max(mid)));
         Cost {
-            seconds: events * self.latency.mid / 1e9,
+            seconds: waits(End::Mid) * self.latency.mid / 1e9,
             cpu_share,
             low,
             high,
@@ -172,15 +160,6 @@ impl Costs {
                 _ => None,
             },
         }
-    }
-
-    /// The cost of data that passes from thread to thread over many lines, see
-    /// [`of_events`](Self::of_events).
-    pub(super) fn of_data(&self, events: u64, hits: Option<u64>, enough_share: bool) -> Cost {
-        let cost = self.of_events(events, hits, enough_share);
-        let low = cost.low.map(|low| PREFETCHED * low);
-        let gain = cost.gain.and_then(|_| Gain::of(cost.cpu_share, low, cost.high));
-        Cost { low, gain, ..cost }
     }
 
     /// The cost of false sharing, see [`of_events`](Self::of_events). An exact recording lets
@@ -260,12 +239,13 @@ impl Costs {
     }
 
     /// The cost of so many transfers, which this run did not have. So its own time does not bound
-    /// it.
-    pub(super) fn at_most(&self, events: u64) -> AtMost {
-        let waited = events as f64 * self.latency.mid;
+    /// it. Each costs `part` of the latency.
+    pub(super) fn at_most(&self, events: u64, part: f64) -> AtMost {
+        let waits = part * events as f64;
+        let waited = waits * self.latency.mid;
         let cpu_share = match &self.own {
             Own::Both(_, count) => Some(waited / (INSTRUCTION.mid * count + waited).max(1.0)),
-            _ => self.share(events as f64, End::Mid),
+            _ => self.share(waits, End::Mid),
         };
         AtMost { events, cpu_share }
     }
@@ -356,10 +336,13 @@ mod tests {
         let mut profile = sample(2, &[]).profile();
         profile.threads.iter_mut().for_each(|thread| thread.instructions = 1_000_000);
         let costs = Costs::of(&profile, None, 10_000);
-        let (each, ahead) =
-            (costs.of_events(10_000, None, false), costs.of_data(10_000, None, false));
-        assert_eq!((ahead.cpu_share, ahead.high), (each.cpu_share, each.high));
-        assert_eq!(ahead.low.unwrap(), PREFETCHED * each.low.unwrap());
+        let each = costs.of_events(10_000, None, false);
+        let any = costs.of_data(10_000, None, false, Order { follow: None });
+        assert_eq!((any.cpu_share, any.high), (each.cpu_share, each.high));
+        assert!(near(any.low, 0.1 * each.low.unwrap()));
+        let ahead = costs.of_data(10_000, None, false, Order { follow: Some(1.0) });
+        assert!(near(ahead.cpu_share, 0.05 * each.cpu_share.unwrap()), "{ahead:?}");
+        assert!(ahead.high < each.cpu_share && ahead.low < any.low);
     }
 
     #[test]
@@ -471,7 +454,7 @@ mod tests {
     #[test]
     fn a_run_without_transfers_does_not_bound_their_cost() {
         let costs = Costs::of(&alone(1.0, 2e10), None, 500);
-        assert!(near(costs.at_most(40_000_000).cpu_share, 0.5));
+        assert!(near(costs.at_most(40_000_000, 1.0).cpu_share, 0.5));
     }
 
     /// False sharing of 10,000 events, in an exact recording of 10 M instructions.

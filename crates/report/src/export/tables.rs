@@ -244,6 +244,7 @@ impl ProfileTable {
                 "evidence",
                 "object",
                 "gap",
+                "streamed",
             ],
         }
     }
@@ -387,6 +388,7 @@ fn events(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
             row.evidence.name().into(),
             row.object.into(),
             row.gap.map_or(0, |gap| u32::from(gap.number())).into(),
+            row.streamed.into(),
         ])?;
     }
     Ok(())

@@ -90,8 +90,10 @@ pub(super) fn of_all_lines(row: EventRow) -> impl Iterator<Item = EventRow> {
     let is_split = row.line != 0 && row.hits > 1 && row.count > TRACKED_OF;
     let own = if is_split { row.count / TRACKED_OF } else { 0 };
     let rest = EventRow { line: 0, count: row.count - own, from_bytes: 0, to_bytes: 0, ..row };
-    let rest = if is_split { EventRow { hits: 1, ..rest } } else { rest };
-    let own = EventRow { count: own, hits: row.hits.saturating_sub(1), ..row };
+    let hits = if is_split { 1 } else { row.hits };
+    let rest = EventRow { hits, streamed: row.streamed.min(hits), ..rest };
+    let hits = row.hits.saturating_sub(1);
+    let own = EventRow { count: own, hits, streamed: row.streamed.min(hits), ..row };
     [own, rest].into_iter().filter(|row| row.count > 0)
 }
 
