@@ -1,6 +1,6 @@
 //! Every number that was chosen, and why. Names in parentheses are tests in `tests/` that show it.
 
-const MILLISECOND: u64 = 1_000_000;
+pub(crate) const MILLISECOND: u64 = 1_000_000;
 
 /// Least number of usable windows. With 20, the variance between them is known to a third
 /// (Student's quantile for its 12.7 degrees of freedom is 2.17 instead of 1.96); intervals hold
@@ -269,6 +269,8 @@ pub const MAX_DEVIATION: f64 = 0.5;
 /// How many times as much, or as little, they may grow in code with checks. That takes at least
 /// twice as long, so a word that grows with time would grow so much more.
 pub const MAX_OTHERWISE: f64 = 1.7;
+/// Of how many of the most even words of a thread the middle one is believed.
+pub const MOST_EVEN: usize = 3;
 /// Part of the events of a word that are by its writer's writes.
 pub const MOST_WRITES: f64 = 0.9;
 /// Part of the work that threads do whose own words tell it, for them to stand for all.

@@ -6,14 +6,19 @@
 //! such lines, programs keep counters and sums. Where a word grows by as much for an instruction of
 //! the thread that writes it in light code as in checked code, which is slowed in other ways, it
 //! grows with the work, and so tells natively how much was done. A word that holds a time, or
-//! anything else that does not grow evenly, is none.
+//! anything else that does not grow evenly, is none. A place on a stack may be used for something
+//! else at any time: what would be far too much work for the time is not believed, and of several
+//! words the middle one is.
 //!
 //! Pure. Neighbours: the recorder's `monitor/growing` chooses lines and reads them, [`Comparison`]
 //! compares light time with native time.
 //!
 //! [`Comparison`]: crate::Comparison
 
-use crate::constants::{FADES, MAX_DEVIATION, MAX_OTHERWISE, MIN_KNOWN, MIN_SLICES, MOST_WRITES};
+use crate::constants::{
+    FADES, MAX_DEVIATION, MAX_OTHERWISE, MAX_SLOWER, MILLISECOND, MIN_KNOWN, MIN_SLICES, MOST_EVEN,
+    MOST_WRITES,
+};
 use std::collections::BTreeMap;
 
 /// Bytes of a line.
@@ -160,7 +165,12 @@ pub struct Growth {
     lines: Vec<Line>,
     /// What each thread did in light slices, the latest ones with more weight.
     light: BTreeMap<u32, f64>,
+    /// The processor time of these, ns.
+    light_ns: f64,
 }
+
+/// What is said of a process's time is late by this much at the most, ns.
+const LATE_NS: u64 = 10 * MILLISECOND;
 
 impl Growth {
     /// Looks at these lines from now on.
@@ -181,38 +191,45 @@ impl Growth {
         self.lines.iter().map(|line| line.address)
     }
 
-    /// A slice is over in which threads ran such code, or some of each (`None`), and counted this
-    /// work, by thread; `lines` is what the lines hold now, in the order of [`Self::addresses`],
+    /// A slice is over in which threads ran such code, or some of each (`None`), for `cpu_ns` of
+    /// processor time, and counted this work, by thread; `lines` is what the lines hold now, in the order of [`Self::addresses`],
     /// where they could be read. Returns how much work was done: what was counted, or natively what
     /// the words tell. `None` if no word is known to grow with the work.
     pub fn see(
         &mut self,
         ran: Option<Ran>,
+        cpu_ns: u64,
         work: &[(u32, u64)],
         lines: &[Option<Bytes>],
     ) -> Option<u64> {
         let of = |thread: u32| work.iter().filter(move |one| one.0 == thread).map(|one| one.1);
         let all: u64 = work.iter().map(|one| one.1).sum();
-        // By writer: the deviation of the word that is the most even, and what it tells.
-        let mut done: BTreeMap<Option<u32>, (f64, f64)> = BTreeMap::new();
+        let most = self.most(ran, cpu_ns);
+        // By writer: the deviation of each word, and what it tells.
+        let mut done: BTreeMap<Option<u32>, Vec<(f64, f64)>> = BTreeMap::new();
         for (line, now) in self.lines.iter_mut().zip(lines) {
             let before = std::mem::replace(&mut line.last, *now);
             let (Some(before), Some(now), Some(ran)) = (before, now, ran) else { continue };
             for word in &mut line.words {
                 let grown = word.growth(&before, now);
                 if let Some((rate, deviation)) = word.rate() {
-                    let told = (deviation, (grown / rate).max(0.0));
-                    let best = done.entry(word.writer).or_insert(told);
-                    *best = if deviation < best.0 { told } else { *best };
+                    let told = grown / rate;
+                    word.ended = !(0.0..=most).contains(&told);
+                    if !word.ended {
+                        done.entry(word.writer).or_default().push((deviation, told));
+                    }
                 }
                 let work = word.writer.map_or(all, |thread| of(thread).sum());
                 word.see(ran, grown, work as f64);
             }
         }
+        let done: BTreeMap<Option<u32>, f64> =
+            done.into_iter().map(|(writer, told)| (writer, middle(told))).collect();
         match ran? {
             Ran::Checked => None,
             Ran::Light => {
                 self.light.values_mut().for_each(|light| *light *= FADES);
+                self.light_ns = FADES * self.light_ns + cpu_ns as f64;
                 work.iter().for_each(|&(thread, work)| {
                     *self.light.entry(thread).or_default() += work as f64;
                 });
@@ -221,14 +238,14 @@ impl Growth {
             Ran::Native => self.all(&done).map(|work| work as u64),
             Ran::Alone => {
                 let own = done.iter().filter(|(writer, _)| writer.is_some());
-                Some(own.map(|(_, (_, work))| *work as u64).sum())
+                Some(own.map(|(_, work)| *work as u64).sum())
             }
         }
     }
 
     /// What all threads did, by what those did whose words tell it, or by words that several write.
-    fn all(&self, done: &BTreeMap<Option<u32>, (f64, f64)>) -> Option<f64> {
-        let told = done.iter().filter_map(|(writer, (_, work))| Some(((*writer)?, work)));
+    fn all(&self, done: &BTreeMap<Option<u32>, f64>) -> Option<f64> {
+        let told = done.iter().filter_map(|(writer, work)| Some(((*writer)?, work)));
         let (mut sum, mut light) = (0.0, 0.0);
         for (thread, work) in told {
             sum += work;
@@ -237,9 +254,28 @@ impl Growth {
         let all: f64 = self.light.values().sum();
         match light >= MIN_KNOWN * all && light > 0.0 {
             true => Some(sum * all / light),
-            false => done.get(&None).map(|(_, work)| *work),
+            false => done.get(&None).copied(),
         }
     }
+
+    /// The most work that threads can have done in so much processor time.
+    fn most(&self, ran: Option<Ran>, cpu_ns: u64) -> f64 {
+        let rate = self.light.values().sum::<f64>() / self.light_ns;
+        match ran {
+            Some(Ran::Native | Ran::Alone) if self.light_ns > 0.0 => {
+                MAX_SLOWER * rate * (cpu_ns + LATE_NS) as f64
+            }
+            _ => f64::INFINITY,
+        }
+    }
+}
+
+/// What the middle one tells of the most even words.
+fn middle(mut words: Vec<(f64, f64)>) -> f64 {
+    words.sort_by(|a, b| a.0.total_cmp(&b.0));
+    words.truncate(MOST_EVEN);
+    words.sort_by(|a, b| a.1.total_cmp(&b.1));
+    words[(words.len() - 1) / 2].1
 }
 
 #[cfg(test)]
@@ -248,6 +284,7 @@ mod tests {
     use crate::Random;
 
     const ADDRESS: u64 = 0x1000;
+    const SLICE_NS: u64 = 4 * MILLISECOND;
 
     fn line(values: [u64; 2]) -> Bytes {
         let mut bytes = [0; LINE_BYTES];
@@ -273,8 +310,12 @@ mod tests {
         for ran in [Ran::Checked, Ran::Light, Ran::Native].repeat(6) {
             let (work, words) = next(ran);
             let counted = if ran == Ran::Native { [0; 2] } else { work };
-            let told =
-                growth.see(Some(ran), &[(1, counted[0]), (2, counted[1])], &[Some(line(words))]);
+            let told = growth.see(
+                Some(ran),
+                SLICE_NS,
+                &[(1, counted[0]), (2, counted[1])],
+                &[Some(line(words))],
+            );
             last = (work.iter().sum(), told);
         }
         last
@@ -345,11 +386,26 @@ mod tests {
         assert_eq!(told.1, None);
     }
 
+    /// Words of a stack hold how often a function was called, and natively one of them an address.
+    #[test]
+    fn a_place_that_is_used_for_something_else_tells_nothing() {
+        let (mut count, mut native) = (0, 0);
+        let only = told(&[(1, 0xff00, 1)], &mut |ran| {
+            count += 1000;
+            native += u64::from(ran == Ran::Native);
+            let word = if native == 6 { 0x7fff_0000_1000 } else { count };
+            ([100_000; 2], [word, 0])
+        });
+        assert_eq!(only.1, None);
+        assert_eq!(middle(vec![(0.1, 100.0), (0.2, 104.0), (0.01, 900.0), (0.4, 9000.0)]), 104.0);
+        assert_eq!(middle(vec![(0.1, 100.0), (0.2, 900.0)]), 100.0);
+    }
+
     #[test]
     fn lines_that_stay_are_known_further() {
         let mut growth = Growth::default();
         let see = |growth: &mut Growth, lines: &[Option<Bytes>]| {
-            growth.see(Some(Ran::Light), &[(1, 1000)], lines)
+            growth.see(Some(Ran::Light), SLICE_NS, &[(1, 1000)], lines)
         };
         growth.look_at(&[written(&APART)]);
         see(&mut growth, &[Some(line([0, 0]))]);

@@ -34,7 +34,7 @@ impl Process<'_> {
         };
         let cpu_ns = cpu_ns - other;
         let mut did = Did { cpu_ns, calls, ..Did::default() };
-        if let Some(grown) = self.grown(ran, slice) {
+        if let Some(grown) = self.grown(ran, cpu_ns, slice) {
             did = Did { grown, grown_ns: cpu_ns, ..did };
         }
         done.grown += did.grown;
@@ -83,11 +83,11 @@ impl Process<'_> {
     }
 
     /// Work that the process did in slice `slice` by the words that grow with it.
-    fn grown(&mut self, ran: Option<Ran>, slice: u32) -> Option<u64> {
+    fn grown(&mut self, ran: Option<Ran>, cpu_ns: u64, slice: u32) -> Option<u64> {
         let pid = self.shared.as_ref()?.header().pid.load(Relaxed);
         let samples = self.seen.samples.iter().rev().take_while(|sample| sample.slice == slice);
         let work: Vec<_> = samples.map(|sample| (sample.thread, sample.executed[0])).collect();
-        self.growing.see(pid, ran, &work)
+        self.growing.see(pid, ran, cpu_ns, &work)
     }
 
     /// Processor time that the process has used since it was looked at last, ns; `None` if it is

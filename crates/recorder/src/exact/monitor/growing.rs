@@ -53,10 +53,17 @@ impl Growing {
     }
 
     /// A slice is over in which the process, all of whose threads ran such code or some of each
-    /// (`None`), counted this work, by thread. Returns how much it did by the words that grow.
-    pub fn see(&mut self, pid: u32, ran: Option<Ran>, work: &[(u32, u64)]) -> Option<u64> {
+    /// (`None`) for `cpu_ns` of processor time, counted this work, by thread. Returns how much it
+    /// did by the words that grow.
+    pub fn see(
+        &mut self,
+        pid: u32,
+        ran: Option<Ran>,
+        cpu_ns: u64,
+        work: &[(u32, u64)],
+    ) -> Option<u64> {
         let addresses: Vec<u64> = self.growth.addresses().collect();
-        self.growth.see(ran, work, &read(pid, &addresses))
+        self.growth.see(ran, cpu_ns, work, &read(pid, &addresses))
     }
 }
 
