@@ -3,8 +3,9 @@
 use crate::slots::Burden;
 use types::CommMatrix;
 
-/// A thread with less than this fraction of the busiest thread's work counts as idle: typically the
-/// initial thread of a program that starts workers and waits for them.
+/// A thread with less than this fraction of the work of the busiest but one counts as idle:
+/// typically the initial thread of a program that starts workers and waits for them. Where that one
+/// has done most, before it started them, they do not count as idle beside it.
 const IDLE_FRACTION: f64 = 0.1;
 
 /// Threads to be placed.
@@ -108,11 +109,13 @@ impl Tasks {
         }
     }
 
-    /// Tells how much each thread computes, in any unit (loads plus stores, say). A thread that
-    /// does next to nothing beside the busiest one is no load: it may share a core that it would
-    /// otherwise be kept off. Only matters when there are more threads than cores.
+    /// Tells how much each thread computes while others do, in any unit (loads plus stores, say). A
+    /// thread that does next to nothing beside the busiest but one is no load: it may share a core
+    /// that it would otherwise be kept off. Only matters when there are more threads than cores.
     pub fn with_work(mut self, work: &[u64]) -> Self {
-        let most = work.iter().copied().max().unwrap_or(0) as f64;
+        let mut most = work.to_vec();
+        most.sort_unstable_by_key(|work| std::cmp::Reverse(*work));
+        let most = most.get(1).copied().unwrap_or(0) as f64;
         for (load, &work) in self.load.iter_mut().zip(work) {
             *load = i64::from(work as f64 >= most * IDLE_FRACTION);
         }

@@ -141,6 +141,23 @@ fn an_idle_thread_does_not_count_as_load() {
     assert_eq!(known.pu_logical[0], known.pu_logical[1]);
 }
 
+/// One that has done most, before it started four workers, does not make these idle.
+#[test]
+fn workers_of_a_busy_initial_thread_have_cores_of_their_own() {
+    let machine = Machine::new("pack:2 core:2 pu:1", "latency");
+    let mut matrix = CommMatrix::new(5);
+    (1..5).for_each(|worker| matrix.add(ThreadId(0), ThreadId(worker), 10));
+    matrix.add(ThreadId(1), ThreadId(3), 5000);
+    matrix.add(ThreadId(2), ThreadId(4), 5000);
+    let request = Request::new(PolicyKind::Joint);
+    let tasks = Tasks::from(&matrix).with_work(&[9_000_000, 500_000, 500_000, 500_000, 500_000]);
+    let placed = place(&tasks, &machine.topology, &machine.costs, &request).unwrap();
+    let mut cores = placed.pu_logical.clone();
+    cores.sort_unstable();
+    cores.dedup();
+    assert_eq!(cores.len(), 4, "{:?}", placed.pu_logical);
+}
+
 /// COMPLACE, Algorithm 2, worked by hand: 0 first on PU 0; the heaviest edge from it leads to 2,
 /// next to it; then 1, tied to 2; then 3, tied to none, on the lowest free PU.
 #[test]

@@ -5,70 +5,17 @@
 //! is, if no detour over another node is about as short. So equal distances make a full network,
 //! and distances that grow with the hops make a ring or a mesh. A line takes the way with the
 //! fewest links. Controllers and links serve one line after the other; what comes meanwhile waits.
-//! Neighbours: `machine.rs` has the distances, `system.rs` asks.
+//! Neighbours: `machine.rs` has the distances, `server.rs` the order, `system.rs` asks.
 
-use crate::counts::scaled;
 use crate::machine::Machine;
+use crate::server::{Done, Server};
 
 /// A detour that takes at most this much longer than the direct way means that there is no direct
 /// link.
 const DETOUR: f64 = 1.05;
 
-/// Something that serves one line after the other.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Server {
-    /// Bytes per ns.
-    bandwidth: f64,
-    /// When it is free.
-    free_at: f64,
-    /// What it has done.
-    pub done: Done,
-}
-
-/// What a server has done.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Done {
-    /// Bytes served.
-    pub bytes: u64,
-    /// Time in which it was busy, ns.
-    pub busy_ns: f64,
-    /// Time that lines have waited for it, ns.
-    pub waited_ns: f64,
-}
-
-impl Done {
-    /// Adds what was done later.
-    pub fn add(&mut self, later: &Done) {
-        self.bytes += later.bytes;
-        self.busy_ns += later.busy_ns;
-        self.waited_ns += later.waited_ns;
-    }
-
-    /// Multiplies what was done by a factor.
-    pub fn scale(&mut self, factor: f64) {
-        self.bytes = scaled(self.bytes, factor);
-        self.busy_ns *= factor;
-        self.waited_ns *= factor;
-    }
-}
-
-impl Server {
-    fn new(bandwidth: f64) -> Self {
-        Self { bandwidth, ..Self::default() }
-    }
-
-    /// Serves `bytes` that come at `now`; returns how long they wait for others.
-    pub fn serve(&mut self, now: f64, bytes: u64) -> f64 {
-        let takes = bytes as f64 / self.bandwidth;
-        let wait = (self.free_at - now).max(0.0);
-        self.free_at = now.max(self.free_at) + takes;
-        self.done.add(&Done { bytes, busy_ns: takes, waited_ns: wait });
-        wait
-    }
-}
-
 /// A link, one way.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Link {
     /// Index of the node that it leaves.
     pub from: usize,

@@ -1,6 +1,7 @@
 //! Which thread comes next: the one whose simulated time is the least, unless it must wait.
 //!
-//! A step waits for what `prepare.rs` says must come before it, and for its PU: threads on one PU
+//! A thread first executes what comes before the access of its next step; when others come up to
+//! that time, it makes the access. A step waits for what `prepare.rs` says must come before it, and for its PU: threads on one PU
 //! run in turns. A thread that does nothing while others make many steps is taken to wait; when it
 //! comes back, its time is theirs. So simulated time advances whatever the program does.
 
@@ -17,6 +18,10 @@ const MAX_HELD: usize = 1 << 20;
 /// How long a thread runs before another one on its PU gets its turn, ns (Linux's base slice, 3
 /// ms).
 const TURN_NS: f64 = 3e6;
+
+/// How much later than what others are about to do an access may happen before it, ns: less than a
+/// line takes from anywhere.
+const EARLIER_NS: f64 = 10.0;
 
 /// Steps of a thread before the one for which memory is fetched.
 const AHEAD: usize = 8;
@@ -59,6 +64,8 @@ enum State {
 struct Queue {
     steps: VecDeque<Step>,
     done: u64,
+    /// Whether all up to the access of the first step has been executed.
+    executed: bool,
     state: State,
     /// Threads that wait for it, and for how many of its steps.
     waiters: Vec<(u64, u32)>,
@@ -96,6 +103,7 @@ impl<'m> Interleaving<'m> {
         let queue = |_| Queue {
             steps: VecDeque::new(),
             done: 0,
+            executed: false,
             state: State::Empty,
             waiters: Vec::new(),
             started: false,
@@ -138,7 +146,9 @@ impl<'m> Interleaving<'m> {
             self.queues[thread].steps.push_back(*step);
             if self.queues[thread].state == State::Empty {
                 self.empty -= 1;
-                self.wake(thread, self.time);
+                // What it has executed meanwhile was no waiting.
+                let time = self.time - self.system.quiet_ns(thread, step.quiet);
+                self.wake(thread, time);
             }
         }
     }
@@ -210,6 +220,15 @@ impl<'m> Interleaving<'m> {
                 self.empty += 1;
                 return self.yield_pu(thread);
             };
+            if !self.queues[thread].executed {
+                self.queues[thread].executed = true;
+                self.system.execute(thread, &step);
+                let now = self.system.threads[thread].clock.now;
+                if self.due.peek().is_some_and(|next| next.time < now - EARLIER_NS) {
+                    self.due.push(Due { time: now, thread: thread as u32 });
+                    return;
+                }
+            }
             if let Some((writer, steps)) = step.after
                 && self.queues[writer as usize].done < steps
             {
@@ -224,7 +243,8 @@ impl<'m> Interleaving<'m> {
                 self.system.fetch(thread, later);
                 steps.get(2 * AHEAD).iter().for_each(|step| fetch(*step));
             }
-            self.system.step(thread, &step);
+            self.system.access(thread, &step);
+            self.queues[thread].executed = false;
             self.queues[thread].done += 1;
             self.release(thread);
             let now = self.system.threads[thread].clock.now;

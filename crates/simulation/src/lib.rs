@@ -15,10 +15,10 @@
 //! | `windows.rs`, `gaps.rs` | windows of a run that stand for all of it; what caches lose between them |
 //! | `repeats.rs` | intervals from repeated interleavings |
 //! | `machine.rs`, `family.rs` | the machine: its description, and the figures that complete it |
-//! | `cache.rs`, `coherence.rs` | sets with LRU; the directory, and lines from cache to cache |
-//! | `prefetch.rs`, `pages.rs`, `interconnect.rs` | lines fetched ahead; where pages lie; controllers and links |
+//! | `cache.rs`, `coherence.rs`, `moves.rs` | sets with LRU; the directory, and lines from cache to cache |
+//! | `prefetch.rs`, `pages.rs`, `interconnect.rs`, `server.rs` | lines fetched ahead; where pages lie; controllers and links |
 //! | `text.rs` | traces of other tools |
-//! | `usage.rs` | what plans are made from |
+//! | `usage.rs`, `beside.rs` | what plans are made from |
 //! | `trace.rs`, `traced.rs`, `guesses.rs` | a stream in a file |
 //! | `core.rs`, `energy.rs`, `counts.rs` | time, energy, results |
 //!
@@ -26,6 +26,7 @@
 //! stream, `cli` the verb.
 
 mod ahead;
+mod beside;
 mod cache;
 mod coherence;
 mod core;
@@ -38,11 +39,13 @@ mod guesses;
 mod interconnect;
 mod interleave;
 mod machine;
+mod moves;
 mod pages;
 mod prefetch;
 mod prepare;
 mod repeats;
 mod run;
+mod server;
 mod sets;
 mod step;
 mod stream;

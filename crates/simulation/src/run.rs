@@ -5,12 +5,12 @@
 
 use crate::counts::{Counts, Energy, Fetched, Load};
 use crate::energy;
-use crate::interconnect::Done;
 use crate::interleave::Interleaving;
 use crate::machine::{Machine, gcd};
 use crate::pages::Pages;
 use crate::prepare::{MIN_LINE_BYTES, Preparation};
 use crate::repeats::Spread;
+use crate::server::Done;
 use crate::sets::Margins;
 use crate::step::Batch;
 use crate::stream::{Stream, StreamError, ThreadFacts, What};

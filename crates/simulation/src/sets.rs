@@ -32,6 +32,9 @@ const MIN_CLASSES: u64 = 4;
 /// in `tests/sets.rs`, which allows 11.
 const REMEMBERED: usize = 4;
 
+/// Lines to be fetched ahead that are remembered of each core and cache.
+const FETCHED: usize = 32;
+
 /// Where a line was found: a level of caches, another cache, the own node, another node.
 const PLACES: usize = LEVELS + 3;
 const TRANSFER: usize = LEVELS;
@@ -167,6 +170,14 @@ pub struct Margins {
     pub time_ns: f64,
 }
 
+/// Where the last lines came from that were to be fetched ahead into a cache; `None`: that was there.
+#[derive(Clone, Debug, Default)]
+struct LastFetched {
+    last: SmallVec<[Option<Source>; FETCHED]>,
+    noted: usize,
+    asked: u64,
+}
+
 /// Which classes are simulated, and what is known from them.
 #[derive(Clone, Debug)]
 pub struct Sets {
@@ -177,8 +188,9 @@ pub struct Sets {
     stands_for: u64,
     /// What the last steps of a kind were given.
     known: FxHashMap<Alike, Known>,
-    /// By core: where the last line came from that was to be fetched ahead; `None` if it was not.
-    pub fetched: Vec<Option<Source>>,
+    /// By core and cache (the innermost, the second): where the last lines came from that were to be
+    /// fetched ahead.
+    fetched: Vec<[LastFetched; 2]>,
     estimated: u64,
 }
 
@@ -214,7 +226,7 @@ impl Sets {
         }
         let seen = vec![Seen::default(); count as usize];
         let stands_for = (order.len() as u64 + count / 2) / count;
-        let fetched = vec![None; machine.cores];
+        let fetched = vec![Default::default(); machine.cores];
         Some(Self { kinds, seen, stands_for, known: FxHashMap::default(), fetched, estimated: 0 })
     }
 
@@ -241,6 +253,24 @@ impl Sets {
         let given = self.known.get_mut(&alike)?.any(None)?;
         self.estimated += 1;
         Some((given.served, given.ns))
+    }
+
+    /// A line in a simulated class was to be fetched ahead into a cache of a core, and came from
+    /// there.
+    pub fn note_fetched(&mut self, core: usize, into: usize, source: Option<Source>) {
+        let of = &mut self.fetched[core][into];
+        match of.last.len() < FETCHED {
+            true => of.last.push(source),
+            false => of.last[of.noted % FETCHED] = source,
+        }
+        of.noted += 1;
+    }
+
+    /// Where one outside these classes comes from: as one of the last did, by chance.
+    pub fn guess_fetched(&mut self, core: usize, into: usize) -> Option<Source> {
+        let of = &mut self.fetched[core][into];
+        of.asked += 1;
+        *of.last.get(mix(of.asked) as usize % of.last.len().max(1))?
     }
 
     /// A step was simulated: what it was given, whether by its own node if by memory, and how long

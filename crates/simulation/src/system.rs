@@ -9,6 +9,7 @@ use crate::counts::{Counts, Fetched, LEVELS};
 use crate::gaps::Gaps;
 use crate::interconnect::Interconnect;
 use crate::machine::Machine;
+use crate::moves::Moves;
 use crate::pages::Pages;
 use crate::prefetch::Prefetcher;
 use crate::repeats::Jitter;
@@ -60,6 +61,7 @@ pub struct System<'m> {
     user: Vec<u32>,
     distances: FxHashMap<(u32, u32), (usize, f64)>,
     flying: FxHashMap<u64, f64>,
+    moves: Moves,
     wanted: Vec<(u64, usize)>,
     /// Which sets stand for all, where not all are simulated.
     pub sets: Option<Sets>,
@@ -118,6 +120,7 @@ impl<'m> System<'m> {
             user: vec![u32::MAX; machine.domains.len()],
             distances: FxHashMap::default(),
             flying: FxHashMap::default(),
+            moves: Moves::new(),
             wanted: Vec::new(),
             sets: options.sample_sets.and_then(|divisor| Sets::new(machine, divisor)),
             jitter: None,
@@ -224,22 +227,38 @@ impl<'m> System<'m> {
         self.caches.fetch(self.threads[thread].pu, step.line, step.replaces);
     }
 
-    /// One step of a thread.
-    pub fn step(&mut self, thread: usize, step: &Step) {
+    /// Time in which a thread makes so many quiet accesses, ns.
+    pub fn quiet_ns(&self, thread: usize, count: u32) -> f64 {
+        let running = &self.threads[thread];
+        f64::from(count) * running.instructions_per_access * running.pace.ns
+    }
+
+    /// What a thread executes up to the access of a step.
+    pub fn execute(&mut self, thread: usize, step: &Step) {
         if step.quiet > 0 {
             self.quiet(thread, step.quiet);
         }
         let running = &mut self.threads[thread];
-        let pu = running.pu;
         running.counts.touched += 1;
         if step.kind.begins() {
             running.counts.accesses += 1;
             running.counts.instructions += running.instructions_per_access;
             running.clock.execute(running.instructions_per_access, &running.pace);
         }
-        let writes = step.kind.writes();
         if self.options.tlb {
             self.translate(thread, self.machine.page_of(step.line));
+        }
+    }
+
+    /// The access of a step, which has been [executed](Self::execute) up to it.
+    pub fn access(&mut self, thread: usize, step: &Step) {
+        let (pu, now) = (self.threads[thread].pu, self.threads[thread].clock.now);
+        let writes = step.kind.writes();
+        let inner = self.machine.caches[self.machine.pus[pu].chain[0] as usize].level;
+        // What another thread has written since was not asked for yet.
+        if step.after.is_none() && self.moves.is_coming(pu, step.line, now, writes) {
+            self.threads[thread].counts.hits[usize::from(inner).min(LEVELS - 1)] += 1;
+            return;
         }
         let prefetches = self.options.prefetch;
         let core = self.machine.pus[pu].core as usize;
@@ -259,7 +278,6 @@ impl<'m> System<'m> {
         if self.gaps.any() && !step.is_first && !is_taken {
             self.note_coming(pu, &served);
         }
-        let inner = self.machine.caches[self.machine.pus[pu].chain[0] as usize].level;
         let mut ns = 0.0;
         if served.source != Source::Cache(inner) || served.ahead || served.invalidated > 0 {
             ns = self.serve(thread, step, regular, &served, taken);
@@ -346,6 +364,9 @@ impl<'m> System<'m> {
                 ns = ns.max(self.distance(farthest, pu as u32).1);
             }
         }
+        if served.invalidated > 0 || matches!(served.source, Source::Transfer { .. }) {
+            ns = self.moves.take(pu, step.line, now, ns, writes);
+        }
         if ns > 0.0 {
             let running = &mut self.threads[thread];
             running.clock.miss(ns, regular, writes, &running.pace);
@@ -413,12 +434,12 @@ impl<'m> System<'m> {
         let (pu, now) = (running.pu, running.clock.now);
         for (line, into) in wanted.drain(..) {
             let is_whole = self.sets.as_ref().is_none_or(|sets| sets.has(line));
-            let source = match &self.sets {
-                Some(sets) if !is_whole => sets.fetched[core],
+            let source = match &mut self.sets {
+                Some(sets) if !is_whole => sets.guess_fetched(core, into),
                 _ => self.caches.fetch_ahead(pu, line, into),
             };
             if let Some(sets) = self.sets.as_mut().filter(|_| is_whole) {
-                sets.fetched[core] = source;
+                sets.note_fetched(core, into, source);
             }
             let Some(source) = source else { continue };
             let spec = &machine.pus[pu];

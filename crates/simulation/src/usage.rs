@@ -6,6 +6,7 @@
 //! of it.
 
 use crate::ahead::{AT_ONCE, fetch};
+use crate::beside::Beside;
 use crate::counts::scaled;
 use crate::stream::{Access, Part, Progress, Stream, StreamError, What};
 use placement::Page;
@@ -56,6 +57,9 @@ pub struct Usage {
     pub matrix: CommMatrix,
     /// Accesses of each thread that are in the stream, or that it says were left out.
     pub accesses: Vec<u64>,
+    /// Those that a thread made while others made some; all where no two did.
+    pub beside: Vec<u64>,
+    met: Beside,
     events: Events,
     progress: Progress,
     /// What came before the first window.
@@ -82,6 +86,7 @@ impl Usage {
     /// When the stream cannot be read.
     pub fn of(stream: &mut dyn Stream, line_bytes: u64, run: u64) -> Result<Self, StreamError> {
         let (pages, known, many, ended, accesses, events, progress, whole) = Default::default();
+        let (beside, met) = Default::default();
         let mut usage = Self {
             line_shift: line_bytes.trailing_zeros().min(PAGE_SHIFT),
             pages,
@@ -91,6 +96,8 @@ impl Usage {
             ended,
             matrix: CommMatrix::new(0),
             accesses,
+            beside,
+            met,
             events,
             progress,
             whole,
@@ -103,6 +110,8 @@ impl Usage {
             }
             batch.clear();
         }
+        let met = std::mem::take(&mut usage.met).finish(usage.accesses.len());
+        usage.beside = met.unwrap_or_else(|| usage.accesses.clone());
         usage.scale(run);
         usage.matrix = CommMatrix::new(usage.accesses.len());
         let mut events: Vec<_> = usage.events.drain().collect();
@@ -266,6 +275,7 @@ impl Usage {
             self.accesses.resize(t as usize + 1, 0);
         }
         self.accesses[t as usize] += accesses;
+        self.met.add(t, accesses);
     }
 
     fn line(&mut self, t: u32, page: u32, number: u64, writes: bool) {

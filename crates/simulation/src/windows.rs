@@ -11,7 +11,7 @@
 //! where a part begins, `system.rs` measures, `run.rs` makes results of it.
 
 use crate::counts::{Counts, Fetched, LEVELS, scaled};
-use crate::interconnect::Done;
+use crate::server::Done;
 use crate::sets::{Margins, Sampled};
 use crate::stream::Part;
 use rustc_hash::FxHashMap;

@@ -68,7 +68,8 @@ fn csv_word_for_word() {
     assert_eq!(
         events.split("\r\n").nth(3),
         Some(
-            "0x4040c0,2,3,raw,false,1,2,1000,8-15,0x000000000000ff00,16-23,0x0000000000ff0000,0,exact,0,0"
+            "0x4040c0,2,3,raw,false,1,2,1000,8-15,0x000000000000ff00,16-23,0x0000000000ff0000,0,\
+             exact,0,0,0"
         )
     );
 }

@@ -10,6 +10,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use topology::{CostModel, Costs, DataNodes};
 
+/// The instructions of each thread while others execute some, as far as they are known.
+fn work(usage: &Usage, end: &TraceEnd) -> Vec<u64> {
+    let of = |(thread, &beside): (usize, &u64)| {
+        let all = usage.accesses[thread].max(1);
+        let instructions = end.threads.get(thread).and_then(|t| t.instructions).unwrap_or(all);
+        (instructions as f64 * beside as f64 / all as f64) as u64
+    };
+    usage.beside.iter().enumerate().map(of).collect()
+}
+
 /// What is to be simulated on each machine.
 pub struct Wanted {
     plans: Vec<(String, Plan)>,
@@ -109,12 +119,8 @@ pub fn place(
         threads.push((name.clone(), pus, data.is_some()));
     }
     let costs = Costs::new(&CostModel::Latency, &on.topology)?;
-    let work: Vec<u64> = (usage.accesses.iter().enumerate())
-        .map(|(thread, &count)| {
-            end.threads.get(thread).and_then(|t| t.instructions).unwrap_or(count)
-        })
-        .collect();
-    let tasks = Tasks::from(&usage.matrix).with_work(&work).with_traffic(&usage.accesses);
+    let tasks =
+        Tasks::from(&usage.matrix).with_work(&work(usage, end)).with_traffic(&usage.accesses);
     for &policy in &wanted.policies {
         let request = Request::new(policy);
         let placement = place_threads(&tasks, &on.topology, &costs, &request)
