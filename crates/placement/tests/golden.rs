@@ -149,7 +149,7 @@ fn workers_of_a_busy_initial_thread_have_cores_of_their_own() {
     (1..5).for_each(|worker| matrix.add(ThreadId(0), ThreadId(worker), 10));
     matrix.add(ThreadId(1), ThreadId(3), 5000);
     matrix.add(ThreadId(2), ThreadId(4), 5000);
-    let request = Request::new(PolicyKind::Joint);
+    let request = Request::new(PolicyKind::Complace);
     let tasks = Tasks::from(&matrix).with_work(&[9_000_000, 500_000, 500_000, 500_000, 500_000]);
     let placed = place(&tasks, &machine.topology, &machine.costs, &request).unwrap();
     let mut cores = placed.pu_logical.clone();

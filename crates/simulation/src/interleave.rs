@@ -1,9 +1,10 @@
 //! Which thread comes next: the one whose simulated time is the least, unless it must wait.
 //!
 //! A thread first executes what comes before the access of its next step; when others come up to
-//! that time, it makes the access. A step waits for what `prepare.rs` says must come before it, and for its PU: threads on one PU
-//! run in turns. A thread that does nothing while others make many steps is taken to wait; when it
-//! comes back, its time is theirs. So simulated time advances whatever the program does.
+//! that time, it makes the access. A step waits for what `prepare.rs` says must come before it, and
+//! for its PU: threads on one PU run in turns. A thread that does nothing while others make many
+//! steps is taken to wait; when it comes back, its time is theirs. So simulated time advances
+//! whatever the program does.
 
 use crate::ahead::fetch;
 use crate::step::{Batch, Step};

@@ -170,7 +170,8 @@ pub struct Margins {
     pub time_ns: f64,
 }
 
-/// Where the last lines came from that were to be fetched ahead into a cache; `None`: that was there.
+/// Where the last lines came from that were to be fetched ahead into a cache; `None`: that was
+/// there.
 #[derive(Clone, Debug, Default)]
 struct LastFetched {
     last: SmallVec<[Option<Source>; FETCHED]>,
@@ -188,8 +189,8 @@ pub struct Sets {
     stands_for: u64,
     /// What the last steps of a kind were given.
     known: FxHashMap<Alike, Known>,
-    /// By core and cache (the innermost, the second): where the last lines came from that were to be
-    /// fetched ahead.
+    /// By core and cache (the innermost, the second): where the last lines came from that were to
+    /// be fetched ahead.
     fetched: Vec<[LastFetched; 2]>,
     estimated: u64,
 }

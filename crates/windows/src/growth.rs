@@ -192,9 +192,10 @@ impl Growth {
     }
 
     /// A slice is over in which threads ran such code, or some of each (`None`), for `cpu_ns` of
-    /// processor time, and counted this work, by thread; `lines` is what the lines hold now, in the order of [`Self::addresses`],
-    /// where they could be read. Returns how much work was done: what was counted, or natively what
-    /// the words tell. `None` if no word is known to grow with the work.
+    /// processor time, and counted this work, by thread; `lines` is what the lines hold now, in the
+    /// order of [`Self::addresses`], where they could be read. Returns how much work was done: what
+    /// was counted, or natively what the words tell. `None` if no word is known to grow with the
+    /// work.
     pub fn see(
         &mut self,
         ran: Option<Ran>,
