@@ -77,7 +77,7 @@ pub use memory::{
 pub use notes::{Process, Warning, sentence, unrecorded};
 pub use objects::{Does, HotObject, Objects, Usage, UseOfBytes, User, Uses};
 pub use page::{
-    SimulatedLatency, SimulatedLink, SimulatedMachine, SimulatedPlan, SimulatedServed,
+    SimulatedLink, SimulatedMachine, SimulatedPlan, SimulatedServed, SimulatedStall,
     SimulatedValue, SimulationPage, page, simulation_page,
 };
 pub use page_use::data_use;

@@ -16,7 +16,7 @@ mod typescript;
 mod varints;
 
 pub use simulated::{
-    SimulatedLatency, SimulatedLink, SimulatedMachine, SimulatedPlan, SimulatedServed,
+    SimulatedLink, SimulatedMachine, SimulatedPlan, SimulatedServed, SimulatedStall,
     SimulatedValue, SimulationPage, simulation_page,
 };
 

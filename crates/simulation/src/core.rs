@@ -8,6 +8,24 @@
 
 use crate::family::CoreFigures;
 
+/// What a thread accesses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Place {
+    /// The instruction; 0 when unknown.
+    pub site: u32,
+    /// Number of the page.
+    pub page: u32,
+}
+
+/// Time in which nothing was executed, and the access that came last of those it was waited for.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Stall {
+    /// The access.
+    pub place: Place,
+    /// The time, ns.
+    pub ns: f64,
+}
+
 /// The time of one thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clock {
@@ -15,14 +33,26 @@ pub struct Clock {
     pub now: f64,
     /// Of it, time in which nothing was executed because of misses, ns.
     pub stalled: f64,
-    /// When the last of the misses in flight is there.
+    /// When the last of the misses in flight is there, and what it is.
     until: f64,
+    last: Place,
     /// Misses in flight; 0: none.
     flying: u32,
     /// Instructions since the first of them.
     since: f64,
     /// Whether one of them has an address that could not be known.
     dependent: bool,
+}
+
+/// A miss.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Miss {
+    /// Whether its address could be known from those before it.
+    pub regular: bool,
+    /// Whether it is a store's.
+    pub stores: bool,
+    /// What is accessed.
+    pub place: Place,
 }
 
 /// What a thread executes instructions with.
@@ -49,40 +79,48 @@ impl Pace {
 }
 
 impl Clock {
-    /// Executes instructions.
-    pub fn execute(&mut self, instructions: f64, pace: &Pace) {
+    /// Executes instructions; says how long that stalled.
+    pub fn execute(&mut self, instructions: f64, pace: &Pace) -> Stall {
         if self.flying > 0 && self.since + instructions >= pace.window {
             let fits = (pace.window - self.since).max(0.0);
             self.now += fits * pace.ns;
-            self.wait();
+            let stall = self.wait();
             self.now += (instructions - fits) * pace.ns;
-            return;
+            return stall;
         }
         self.since += instructions;
         self.now += instructions * pace.ns;
+        Stall::default()
     }
 
-    /// A miss that takes `ns`.
-    pub fn miss(&mut self, ns: f64, regular: bool, stores: bool, pace: &Pace) {
-        let depends = !regular && !stores;
+    /// A miss that takes `ns`; says how long those before it stalled.
+    pub fn miss(&mut self, ns: f64, miss: Miss, pace: &Pace) -> Stall {
+        let depends = !miss.regular && !miss.stores;
+        let mut stall = Stall::default();
         if self.flying >= pace.outstanding || depends && self.dependent {
-            self.wait();
+            stall = self.wait();
         }
         if self.flying == 0 {
             (self.since, self.until) = (0.0, self.now);
         }
         self.flying += 1;
         self.dependent |= depends;
-        self.until = self.until.max(self.now + ns);
+        if self.now + ns >= self.until {
+            (self.until, self.last) = (self.now + ns, miss.place);
+        }
+        stall
     }
 
-    /// Waits until nothing is in flight.
-    pub fn wait(&mut self) {
-        self.stalled += (self.until - self.now).max(0.0) * f64::from(u8::from(self.flying > 0));
+    /// Waits until nothing is in flight; says how long that stalled.
+    pub fn wait(&mut self) -> Stall {
+        let mut stall = Stall { place: self.last, ns: 0.0 };
         if self.flying > 0 {
+            stall.ns = (self.until - self.now).max(0.0);
+            self.stalled += stall.ns;
             self.now = self.now.max(self.until);
         }
         (self.flying, self.dependent) = (0, false);
+        stall
     }
 
     /// Time passes in which the thread does nothing: it waits for another one, or for a PU.
@@ -94,6 +132,10 @@ impl Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn miss(regular: bool, stores: bool) -> Miss {
+        Miss { regular, stores, place: Place::default() }
+    }
 
     const PACE: Pace = Pace { ns: 1.0, window: 100.0, outstanding: 4 };
 
@@ -107,10 +149,10 @@ mod tests {
     #[test]
     fn a_short_miss_is_hidden_and_a_long_one_stalls_the_window() {
         let mut clock = Clock::default();
-        clock.miss(50.0, true, false, &PACE);
+        clock.miss(50.0, miss(true, false), &PACE);
         clock.execute(200.0, &PACE);
         assert_eq!((clock.now, clock.stalled), (200.0, 0.0));
-        clock.miss(500.0, true, false, &PACE);
+        clock.miss(500.0, miss(true, false), &PACE);
         clock.execute(200.0, &PACE);
         // 100 instructions behind the miss, 400 ns of waiting, 100 more.
         assert_eq!((clock.now, clock.stalled), (800.0, 400.0));
@@ -121,8 +163,8 @@ mod tests {
         let mut regular = Clock::default();
         let mut chased = Clock::default();
         for _ in 0..4 {
-            regular.miss(100.0, true, false, &PACE);
-            chased.miss(100.0, false, false, &PACE);
+            regular.miss(100.0, miss(true, false), &PACE);
+            chased.miss(100.0, miss(false, false), &PACE);
         }
         regular.wait();
         chased.wait();
@@ -132,8 +174,23 @@ mod tests {
     #[test]
     fn no_more_are_in_flight_than_may_be() {
         let mut clock = Clock::default();
-        (0..8).for_each(|_| clock.miss(100.0, true, true, &PACE));
+        for _ in 0..8 {
+            clock.miss(100.0, miss(true, true), &PACE);
+        }
         clock.wait();
         assert_eq!(clock.now, 200.0);
+    }
+
+    /// The window is full while two misses are in flight: the one that takes longer stalls it.
+    #[test]
+    fn a_stall_is_that_of_the_miss_that_comes_last() {
+        let mut clock = Clock::default();
+        let of = |site| Miss { place: Place { site, page: 7 }, ..miss(true, false) };
+        for (ns, site) in [(300.0, 1), (500.0, 2), (100.0, 3)] {
+            assert_eq!(clock.miss(ns, of(site), &PACE).ns, 0.0);
+        }
+        let stall = clock.execute(100.0, &PACE);
+        assert_eq!(stall, Stall { place: Place { site: 2, page: 7 }, ns: 400.0 });
+        assert_eq!(clock.stalled, 400.0);
     }
 }

@@ -133,6 +133,9 @@ pub struct Fetched {
     pub remote: u64,
     /// Their latencies, waiting included, ns.
     pub latency_ns: f64,
+    /// Time in which threads executed nothing for these lines, and for those that their caches had,
+    /// ns: of lines that are on their way at the same time, that of the last one.
+    pub stalled_ns: f64,
 }
 
 impl Fetched {
@@ -146,6 +149,7 @@ impl Fetched {
         let counts = [&mut self.transfers, &mut self.local, &mut self.remote];
         counts.into_iter().for_each(|count| *count = scaled(*count, factor));
         self.latency_ns *= factor;
+        self.stalled_ns *= factor;
     }
 
     /// Adds what came elsewhere.
@@ -154,6 +158,7 @@ impl Fetched {
         self.local += other.local;
         self.remote += other.remote;
         self.latency_ns += other.latency_ns;
+        self.stalled_ns += other.stalled_ns;
     }
 }
 

@@ -4,7 +4,7 @@
 
 use crate::cache::Cache;
 use crate::coherence::{Caches, Served, Source};
-use crate::core::{Clock, Pace};
+use crate::core::{Clock, Miss, Pace, Place, Stall};
 use crate::counts::{Counts, Fetched, LEVELS};
 use crate::gaps::Gaps;
 use crate::interconnect::Interconnect;
@@ -79,6 +79,10 @@ fn no_counts(machine: &Machine) -> Counts {
         memory: vec![0; machine.nodes.len()],
         ..Counts::default()
     }
+}
+
+fn place(step: &Step) -> Place {
+    Place { site: step.site, page: step.page }
 }
 
 impl<'m> System<'m> {
@@ -179,7 +183,10 @@ impl<'m> System<'m> {
 
     /// What was done since this was last asked. All threads have come to the same time then.
     pub fn take_measured(&mut self) -> Measured {
-        self.threads.iter_mut().for_each(|thread| thread.clock.wait());
+        for thread in 0..self.threads.len() {
+            let stall = self.threads[thread].clock.wait();
+            self.note_stall(&stall);
+        }
         let times = self.threads.iter().map(|thread| thread.clock.now);
         let (began, ended) = (self.began, times.fold(self.began, f64::max));
         let machine = self.machine;
@@ -219,7 +226,18 @@ impl<'m> System<'m> {
         counts.hits[level] += u64::from(count);
         let instructions = f64::from(count) * running.instructions_per_access;
         counts.instructions += instructions;
-        running.clock.execute(instructions, &running.pace);
+        let stall = running.clock.execute(instructions, &running.pace);
+        self.note_stall(&stall);
+    }
+
+    /// A thread has stood still.
+    fn note_stall(&mut self, stall: &Stall) {
+        if stall.ns > 0.0 {
+            let Place { site, page } = stall.place;
+            for fetched in [self.sites.entry(site).or_default(), self.pages.fetched(page)] {
+                fetched.stalled_ns += stall.ns;
+            }
+        }
     }
 
     /// Has the processor fetch what a later step of a thread needs.
@@ -243,10 +261,11 @@ impl<'m> System<'m> {
         if step.kind.begins() {
             running.counts.accesses += 1;
             running.counts.instructions += running.instructions_per_access;
-            running.clock.execute(running.instructions_per_access, &running.pace);
+            let stall = running.clock.execute(running.instructions_per_access, &running.pace);
+            self.note_stall(&stall);
         }
         if self.options.tlb {
-            self.translate(thread, self.machine.page_of(step.line));
+            self.translate(thread, step);
         }
     }
 
@@ -308,14 +327,17 @@ impl<'m> System<'m> {
         }
     }
 
-    fn translate(&mut self, thread: usize, page: u64) {
+    fn translate(&mut self, thread: usize, step: &Step) {
+        let page = self.machine.page_of(step.line);
         let running = &mut self.threads[thread];
         let tlb = &mut self.tlbs[running.pu];
         if tlb.touch(page).is_none() {
             tlb.insert(page, 0);
             running.counts.tlb_misses += 1;
             let ns = self.machine.family.tlb.walk_cycles / self.machine.family.ghz;
-            running.clock.miss(ns, true, false, &running.pace);
+            let miss = Miss { regular: true, stores: false, place: place(step) };
+            let stall = running.clock.miss(ns, miss, &running.pace);
+            self.note_stall(&stall);
         }
     }
 
@@ -369,7 +391,9 @@ impl<'m> System<'m> {
         }
         if ns > 0.0 {
             let running = &mut self.threads[thread];
-            running.clock.miss(ns, regular, writes, &running.pace);
+            let miss = Miss { regular, stores: writes, place: place(step) };
+            let stall = running.clock.miss(ns, miss, &running.pace);
+            self.note_stall(&stall);
         }
         ns
     }

@@ -392,7 +392,7 @@ fn a_plan_with_data_is_verified_on_a_trace_with_pages() {
     let place = place.args(["--data", "locality", "--verify", "simulate"]);
     let text = place.run().expect_code(0).stdout_text();
     assert!(text.contains("as planned") && text.contains("first-touch"), "{text}");
-    assert!(text.contains("latency by data") && text.contains("make_grid"), "{text}");
+    assert!(text.contains("stalled by data") && text.contains("make_grid"), "{text}");
 }
 
 #[test]

@@ -598,10 +598,6 @@ export type Side = {
   bytes: string;
   fields: Array<string>;
 };
-export type SimulatedLatency = {
-  name: string;
-  ns: Array<number>;
-};
 export type SimulatedLink = {
   from: number;
   to: number;
@@ -613,8 +609,8 @@ export type SimulatedMachine = {
   nodes: Array<number>;
   network: string;
   plans: Array<SimulatedPlan>;
-  code: Array<SimulatedLatency>;
-  data: Array<SimulatedLatency>;
+  code: Array<SimulatedStall>;
+  data: Array<SimulatedStall>;
 };
 export type SimulatedPlan = {
   threads: string;
@@ -628,6 +624,10 @@ export type SimulatedPlan = {
 export type SimulatedServed = {
   place: string;
   share: number;
+};
+export type SimulatedStall = {
+  name: string;
+  ns: Array<number>;
 };
 export type SimulatedValue = {
   value: number;

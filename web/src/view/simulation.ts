@@ -2,9 +2,9 @@
 // time and energy, and which plan helps which code and data.
 import { grouped, nanoseconds, percent } from '../model/numbers'
 import type {
-  SimulatedLatency,
   SimulatedMachine,
   SimulatedPlan,
+  SimulatedStall,
   SimulatedValue,
   SimulationPage,
 } from '../model/page-data'
@@ -36,12 +36,12 @@ function title({ accesses, threads, machines }: SimulationPage): string {
 function machine(of: SimulatedMachine): HTMLElement[] {
   const cards = [times(of), served(of)]
   if (of.nodes.length > 1) cards.push(loads(of))
-  const tables: [string, string, SimulatedLatency[]][] = [
+  const tables: [string, string, SimulatedStall[]][] = [
     ['Which plan helps which code', 'code', of.code],
     ['Which plan helps which data', 'data', of.data],
   ]
   for (const [title, kind, rows] of tables) {
-    if (rows.length > 0) cards.push(latencies(title, kind, of.plans, rows))
+    if (rows.length > 0) cards.push(stalls(title, kind, of.plans, rows))
   }
   return cards
 }
@@ -181,12 +181,11 @@ function drawing(of: SimulatedMachine, plan: SimulatedPlan, largest: number): SV
 /** Rows of a table that are shown at first. */
 const ROWS = 15
 
-function latencies(title: string, kind: string, plans: SimulatedPlan[], rows: SimulatedLatency[]): HTMLElement {
+function stalls(title: string, kind: string, plans: SimulatedPlan[], rows: SimulatedStall[]): HTMLElement {
   const section = card(title, `simulated-${kind}`)
-  const text =
-    'Latency of what came from other caches and from memory. It overlaps, so this is more than the time it cost.'
+  const text = 'Time in which threads executed nothing because they waited for caches and memory.'
   section.append(el('p', { class: 'note' }, text))
-  const row = ({ name, ns }: SimulatedLatency): HTMLElement => {
+  const row = ({ name, ns }: SimulatedStall): HTMLElement => {
     const best = Math.min(...ns)
     const cells = ns.map((of) =>
       el('td', { class: of === best && ns.length > 1 ? 'number best' : 'number' }, nanoseconds(of)),

@@ -177,6 +177,13 @@ fn variable_of<'a>(
     at_byte(on_stack, byte, &sites, &[event.from.0, event.to.0])
 }
 
+/// Whether there are variables on the last line of a page that was accessed.
+fn others_lie(page: u64, lines: u64, places: &mut Places<'_>) -> bool {
+    let last = LINES_OF_PAGE - 1 - u64::from(lines.leading_zeros()) % LINES_OF_PAGE;
+    let named = places.objects(page + last * LINE_BYTES, true);
+    named.iter().any(|lying| lying.variable != (0..0))
+}
+
 /// Whether a variable of at least a page has all these lines of the page at an address.
 fn holds_all(variable: &Range<u64>, page: u64, lines: u64) -> bool {
     let first = page + u64::from(lines.trailing_zeros()) % LINES_OF_PAGE * LINE_BYTES;
@@ -372,7 +379,10 @@ impl Naming<'_> {
         if let Some(lying) = last.filter(|last| holds_all(&last.variable, address, lines)) {
             return (lying.variable.clone(), self.row_named(lying));
         }
-        let object = match places.file_at(line).filter(|_| lying.variable != (0..0)) {
+
+        let is_several = lying.variable != (0..0)
+            || lying.region == "static" && others_lie(address, lines, places);
+        let object = match places.file_at(line).filter(|_| is_several) {
             // One of several on the page: none of them has it.
             Some(file) => self.row_of_data(lying, &file),
             None => self.row_named(lying),

@@ -1,7 +1,7 @@
 //! Invented results of a simulation.
 
 use report::{
-    SimulatedLatency, SimulatedLink, SimulatedMachine, SimulatedPlan, SimulatedServed,
+    SimulatedLink, SimulatedMachine, SimulatedPlan, SimulatedServed, SimulatedStall,
     SimulatedValue, SimulationPage, simulation_page,
 };
 
@@ -15,7 +15,7 @@ pub fn page() -> String {
         plan("locality", "first-touch", (150e6, 4e6), [0.9, 0.06, 0.01, 0.01, 0.02], 0.3),
         plan("plan.json", "as planned", (147e6, 4e6), [0.9, 0.06, 0.01, 0.03, 0.0], 0.1),
     ];
-    let latency = |name: &str, ms: [f64; 3]| SimulatedLatency {
+    let latency = |name: &str, ms: [f64; 3]| SimulatedStall {
         name: name.into(),
         ns: ms.map(|ms| ms * 1e6).to_vec(),
     };

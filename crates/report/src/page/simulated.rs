@@ -34,10 +34,10 @@ pub struct SimulatedMachine {
     pub network: String,
     /// Plans side by side.
     pub plans: Vec<SimulatedPlan>,
-    /// Latency by place in the code; the longest first.
-    pub code: Vec<SimulatedLatency>,
+    /// Time in which nothing was executed, by place in the code; the longest first.
+    pub code: Vec<SimulatedStall>,
     /// The same by object.
-    pub data: Vec<SimulatedLatency>,
+    pub data: Vec<SimulatedStall>,
 }
 
 /// A value with half the width of its interval at 95 %.
@@ -88,9 +88,9 @@ pub struct SimulatedLink {
     pub busy: f64,
 }
 
-/// Latency of lines from other caches and from memory, at a place in the code or in an object.
+/// Time in which threads executed nothing, for what a place in the code accesses, or an object.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, TS)]
-pub struct SimulatedLatency {
+pub struct SimulatedStall {
     /// Its name.
     pub name: String,
     /// Under each plan, ns.

@@ -1,4 +1,5 @@
-//! Which plan helps which code and which data: latencies by place in the code, and by object.
+//! Which plan helps which code and which data: what threads wait for caches and memory, by place in
+//! the code and by object.
 
 use super::{Results, Scenario, plans, text};
 use placement::DataIdentity;
@@ -12,7 +13,7 @@ const MAX_ROWS: usize = 10;
 /// What was fetched under each plan, by name.
 pub type Named = Vec<(String, Vec<Fetched>)>;
 
-/// The latency of lines from other caches and from memory: a table by place in the code, and one by
+/// How long threads stand still for caches and memory: a table by place in the code, and one by
 /// object, each with a row for each of them and a column for each plan. Nothing of what has no
 /// name.
 pub fn tables(out: &mut String, results: &Results, scenarios: &[&Scenario]) {
@@ -24,11 +25,11 @@ fn table(out: &mut String, (what, others): (&str, &str), named: &Named, scenario
     if named.is_empty() {
         return;
     }
-    let mut head = vec![format!("latency by {what}")];
+    let mut head = vec![format!("stalled by {what}")];
     head.extend(plans::short_names(scenarios));
     let row = |(name, fetched): &(String, Vec<Fetched>)| {
         let mut row = vec![name.clone()];
-        row.extend(fetched.iter().map(|fetched| duration(fetched.latency_ns / 1e9)));
+        row.extend(fetched.iter().map(|fetched| duration(fetched.stalled_ns / 1e9)));
         row
     };
     let mut rows: Vec<Vec<String>> = named.iter().take(MAX_ROWS).map(row).collect();
@@ -43,7 +44,7 @@ fn table(out: &mut String, (what, others): (&str, &str), named: &Named, scenario
     text::table(out, &head, &rows, 1);
 }
 
-/// By place in the code; first the place where a plan has the longest latency.
+/// By place in the code; first the place where threads stand still longest under a plan.
 pub fn by_code(results: &Results, scenarios: &[&Scenario]) -> Named {
     named(scenarios, |scenario, note| {
         for (site, fetched) in &scenario.outcome.sites {
@@ -84,7 +85,7 @@ fn named(
     let mut by_name: BTreeMap<String, Vec<Fetched>> = BTreeMap::new();
     for (plan, scenario) in scenarios.iter().enumerate() {
         each(scenario, &mut |name, fetched| {
-            if fetched.lines() == 0 {
+            if fetched.lines() == 0 && fetched.stalled_ns == 0.0 {
                 return;
             }
             if !by_name.contains_key(name) {
@@ -96,7 +97,7 @@ fn named(
         });
     }
     let mut named: Named = by_name.into_iter().collect();
-    let longest = |of: &[Fetched]| of.iter().map(|of| of.latency_ns).fold(0.0, f64::max);
+    let longest = |of: &[Fetched]| of.iter().map(|of| of.stalled_ns).fold(0.0, f64::max);
     named.sort_by(|a, b| longest(&b.1).total_cmp(&longest(&a.1)));
     named
 }

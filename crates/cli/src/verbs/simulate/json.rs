@@ -140,7 +140,7 @@ fn objects(results: &Results, scenario: &Scenario) -> Vec<Value> {
 fn fetched(of: &Fetched) -> Value {
     json!({
         "transfers": of.transfers, "local": of.local, "remote": of.remote,
-        "latency_ns": of.latency_ns,
+        "latency_ns": of.latency_ns, "stalled_ns": of.stalled_ns,
     })
 }
 

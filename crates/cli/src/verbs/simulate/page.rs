@@ -2,7 +2,7 @@
 
 use super::{OnMachine, Results, Scenario, helped, plans};
 use report::{
-    SimulatedLatency, SimulatedLink, SimulatedMachine, SimulatedPlan, SimulatedServed,
+    SimulatedLink, SimulatedMachine, SimulatedPlan, SimulatedServed, SimulatedStall,
     SimulatedValue, SimulationPage,
 };
 use simulation::Interval;
@@ -34,8 +34,8 @@ fn machine(results: &Results, on: &OnMachine, scenarios: &[&Scenario]) -> Simula
         nodes: on.machine.nodes.clone(),
         network: network.into(),
         plans: scenarios.iter().map(|scenario| plan(scenario, on)).collect(),
-        code: latencies(helped::by_code(results, scenarios)),
-        data: latencies(helped::by_object(results, scenarios)),
+        code: stalls(helped::by_code(results, scenarios)),
+        data: stalls(helped::by_object(results, scenarios)),
     }
 }
 
@@ -79,10 +79,10 @@ fn served(scenario: &Scenario, on: &OnMachine) -> Vec<SimulatedServed> {
     counts.into_iter().map(share).collect()
 }
 
-fn latencies(named: helped::Named) -> Vec<SimulatedLatency> {
-    let row = |(name, fetched): (String, Vec<simulation::Fetched>)| SimulatedLatency {
+fn stalls(named: helped::Named) -> Vec<SimulatedStall> {
+    let row = |(name, fetched): (String, Vec<simulation::Fetched>)| SimulatedStall {
         name,
-        ns: fetched.iter().map(|fetched| fetched.latency_ns).collect(),
+        ns: fetched.iter().map(|fetched| fetched.stalled_ns).collect(),
     };
     named.into_iter().take(MAX_ROWS).map(row).collect()
 }
