@@ -141,6 +141,9 @@ pub struct Meta {
     pub wall_seconds: f64,
     /// User plus system CPU time of the recorded run, seconds.
     pub cpu_seconds: f64,
+    /// Of it, that of the kernel; 0 where that is not known.
+    #[serde(default)]
+    pub system_seconds: f64,
     /// Name of the machine.
     pub host: String,
     /// The machine as hwloc XML, or empty when hwloc could not say.
@@ -206,6 +209,7 @@ impl Meta {
             started: String::new(),
             wall_seconds: 0.0,
             cpu_seconds: 0.0,
+            system_seconds: 0.0,
             host: String::new(),
             topology_xml: String::new(),
             mode,

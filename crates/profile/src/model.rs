@@ -163,6 +163,7 @@ pub(crate) mod tests {
             command: vec!["./app".into(), "two words".into()],
             wall_seconds: 0.1 + 0.2,
             cpu_seconds: 1e-7,
+            system_seconds: 0.0,
             topology_xml: "<topology>\n</topology>".into(),
             parameters: Parameters {
                 block_bytes: 64,

@@ -59,6 +59,7 @@ pub fn profile(threads: Vec<ThreadRow>, comm: Vec<CommRow>) -> Profile {
         started: "2024-05-01T12:00:00Z".into(),
         wall_seconds: 1.0,
         cpu_seconds: 2.0,
+        system_seconds: 0.0,
         host: "node1".into(),
         topology_xml: String::new(),
         mode: Mode::Exact,

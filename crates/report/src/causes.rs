@@ -416,7 +416,12 @@ fn finding(
         CauseKind::Transferred => costs.of_data(of_caches, independent, share >= least, order),
         _ => costs.of_events(of_caches, independent, share >= least),
     };
-    let cost = cost.leaving_out(left_out(kind, group), at_once, at_most, share >= NOTABLE_FALSE);
+    let cost = cost.leaving_out(
+        left_out(kind, group),
+        at_once,
+        (at_most, group.events as f64),
+        share >= NOTABLE_FALSE,
+    );
     let lines = match group.lines.len() {
         0 => String::new(),
         1 => ", one line".into(),

@@ -361,7 +361,14 @@ mod tests {
             .collect();
         let (wall, cpu) = (Duration::from_secs(1), Duration::from_secs(2));
         LaunchReport {
-            ended: Ended { ending: Ending::Exited(4), wall, cpu, interrupted: None, survivors: 0 },
+            ended: Ended {
+                ending: Ending::Exited(4),
+                wall,
+                cpu,
+                system: Duration::ZERO,
+                interrupted: None,
+                survivors: 0,
+            },
             bindings,
             unplanned: Vec::new(),
             unplanned_count: 0,

@@ -115,6 +115,7 @@ pub fn profile(
         started: humantime::format_rfc3339_seconds(run.started).to_string(),
         wall_seconds: run.ended.wall.as_secs_f64(),
         cpu_seconds: run.ended.cpu.as_secs_f64(),
+        system_seconds: run.ended.system.as_secs_f64(),
         host: host(),
         topology_xml: run.topology_xml,
         mode: if windows.is_some() { Mode::Windows } else { Mode::Exact },

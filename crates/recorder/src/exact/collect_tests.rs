@@ -97,7 +97,7 @@ fn all_warnings(header: &Header, threads: usize, talk: bool, ended: Ended) -> Ve
 
 fn ended(ending: Ending) -> Ended {
     let (wall, cpu) = (Duration::from_millis(1250), Duration::from_secs(1));
-    Ended { ending, wall, cpu, interrupted: None, survivors: 0 }
+    Ended { ending, wall, cpu, system: Duration::ZERO, interrupted: None, survivors: 0 }
 }
 
 #[test]

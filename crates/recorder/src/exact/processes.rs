@@ -132,6 +132,7 @@ impl Processes {
             },
             wall: duration(end_ns - start_ns),
             cpu: Duration::from_nanos(header.cpu_ns.load(Relaxed)),
+            system: Duration::ZERO,
             interrupted: None,
             survivors: 0,
         };

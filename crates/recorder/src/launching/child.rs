@@ -54,6 +54,8 @@ pub struct Ended {
     pub wall: Duration,
     /// User plus system time of the program and of those of its children that it waited for.
     pub cpu: Duration,
+    /// Of it, that of the kernel; zero where that is not known.
+    pub system: Duration,
     /// The signal that asked us to stop, if one did.
     pub interrupted: Option<i32>,
     /// Processes that the program left running.
@@ -348,14 +350,14 @@ impl Running {
         before_reaping();
         signals::unwatch();
         self.guard = None;
-        let (status, cpu) = reap(pid).map_err(RecorderError::Wait)?;
+        let (status, cpu, system) = reap(pid).map_err(RecorderError::Wait)?;
         self.ended = true;
         let survivors = if self.adopt_orphans { living_children() } else { 0 };
         let ending = match libc::WIFSIGNALED(status) {
             true => Ending::Killed(libc::WTERMSIG(status)),
             false => Ending::Exited(libc::WEXITSTATUS(status)),
         };
-        Ok(Ended { ending, wall, cpu, interrupted: signals::interrupted(), survivors })
+        Ok(Ended { ending, wall, cpu, system, interrupted: signals::interrupted(), survivors })
     }
 }
 
@@ -386,7 +388,7 @@ fn wait_id(kind: libc::idtype_t, id: i32, flags: i32) -> io::Result<i32> {
 }
 
 /// Collects an ended child: wait status and CPU time.
-fn reap(pid: i32) -> io::Result<(i32, Duration)> {
+fn reap(pid: i32) -> io::Result<(i32, Duration, Duration)> {
     let mut status = 0;
     // SAFETY: all-zero is a valid rusage.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -400,7 +402,8 @@ fn reap(pid: i32) -> io::Result<(i32, Duration)> {
     let time = |t: libc::timeval| {
         Duration::from_secs(t.tv_sec as u64) + Duration::from_micros(t.tv_usec as u64)
     };
-    Ok((status, time(usage.ru_utime) + time(usage.ru_stime)))
+    let system = time(usage.ru_stime);
+    Ok((status, time(usage.ru_utime) + system, system))
 }
 
 fn set_subreaper(on: bool) {

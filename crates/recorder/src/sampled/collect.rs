@@ -376,6 +376,7 @@ impl Maker<'_> {
             started: humantime::format_rfc3339_seconds(started).to_string(),
             wall_seconds: ended.map_or(life, |ended| ended.wall).as_secs_f64(),
             cpu_seconds: ended.map_or(cpu, |ended| ended.cpu).as_secs_f64(),
+            system_seconds: ended.map_or(0.0, |ended| ended.system.as_secs_f64()),
             host: host(),
             topology_xml: if placeable { self.origin.topology_xml.clone() } else { String::new() },
             mode: Mode::Sampled,

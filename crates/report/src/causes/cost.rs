@@ -102,18 +102,19 @@ impl AtMost {
 
 impl Cost {
     /// With what the estimate leaves out, and how much the threads ran at once if that was little.
-    /// Threads that never run at once make hardly any events: at most as many as their visits
+    /// Threads that never run at once make hardly any `events`: at most as many as their visits
     /// allow, or where these are not known, as many times more if they do.
     pub(super) fn leaving_out(
         self,
         without: &'static str,
         at_once: Option<f64>,
-        at_most: Option<AtMost>,
+        (at_most, events): (Option<AtMost>, f64),
         enough_share: bool,
     ) -> Self {
         let more = |part: f64| self.cpu_share.is_some_and(|share| share >= WORTH * part);
         let waits = !without.is_empty() && self.high.is_some_and(|high| high >= WORTH);
-        let at_most = at_most.filter(|_| at_once.is_some());
+        // What was counted is no less than what there may be.
+        let at_most = at_most.filter(|most| at_once.is_some() && most.events as f64 > events);
         let apart = match at_most {
             Some(most) => most.may_be_worth(),
             None => enough_share && at_once.is_some_and(more),
@@ -144,12 +145,15 @@ impl Cost {
             ),
         };
         match (self.at_most, self.not_known) {
-            (Some(AtMost { events, cpu_share: Some(share) }), _) => format!(
-                "{part}: when they do, they come here often enough for up to {} transfers, up to {} of the \
-                 processor time.",
-                short(events as f64),
-                share_words(share)
-            ),
+            (Some(AtMost { events, cpu_share: Some(share) }), _) => {
+                let up_to = if share < 0.01 { "which cost" } else { "up to" };
+                format!(
+                    "{part}: when they do, they come here often enough for up to {} transfers, {up_to} {} of \
+                     the processor time.",
+                    short(events as f64),
+                    share_words(share)
+                )
+            }
             (_, true) => format!("{part}: what it costs when they do is not known."),
             (_, false) => format!("{part}: it may cost more when they do."),
         }
@@ -237,7 +241,7 @@ mod tests {
         );
         let most = Gain::of(Some(0.95), Some(0.93), Some(1.0)).unwrap();
         assert_eq!(most.words(), "10 or more times as fast without them");
-        let lock = cost.leaving_out("the waiting for the lock", None, None, true);
+        let lock = cost.leaving_out("the waiting for the lock", None, (None, 1.0), true);
         assert_eq!(lock.gain, None);
     }
 
@@ -253,7 +257,7 @@ mod tests {
         assert_eq!(unsure.advice(), "Whether it is worth a change is not known.");
         let wide = Cost { low: Some(0.0), ..cost(0.25, 0.999) };
         assert!(wide.words().ends_with("(estimate: less than 1 % to more than 99 %)"));
-        let apart = small.leaving_out("", Some(0.04), None, true);
+        let apart = small.leaving_out("", Some(0.04), (None, 1.0), true);
         assert!(apart.not_known && apart.advice().is_empty());
         assert_eq!(
             apart.caveat(),
@@ -261,25 +265,27 @@ mod tests {
              costs when they do is not known."
         );
         assert!(
-            !small.leaving_out("", Some(0.5), None, true).not_known,
+            !small.leaving_out("", Some(0.5), (None, 1.0), true).not_known,
             "twice as much is little, too"
         );
         assert!(
-            !small.leaving_out("", Some(0.04), None, false).not_known,
+            !small.leaving_out("", Some(0.04), (None, 1.0), false).not_known,
             "it is hardly any of it"
         );
-        let lock = cost(0.002, 0.008).leaving_out("the waiting for the lock", None, None, true);
+        let lock =
+            cost(0.002, 0.008).leaving_out("the waiting for the lock", None, (None, 1.0), true);
         assert_eq!(
             lock.words(),
             "costs less than 1 % of the processor time (an estimate, without the waiting for the lock)"
         );
         assert_eq!(lock.advice(), "Its transfers alone are hardly worth a change.");
-        let waited = cost(0.01, 0.04).leaving_out("the waiting for the lock", None, None, true);
+        let waited =
+            cost(0.01, 0.04).leaving_out("the waiting for the lock", None, (None, 1.0), true);
         assert_eq!(waited.caveat(), "What it costs with the waiting for the lock is not known.");
         assert!(waited.not_known && waited.advice().is_empty());
         assert!(
             cost(0.3, 0.6)
-                .leaving_out("", Some(0.0), None, true)
+                .leaving_out("", Some(0.0), (None, 1.0), true)
                 .caveat()
                 .contains("may cost more")
         );
