@@ -24,6 +24,15 @@ struct Known {
     fixed: bool,
 }
 
+impl Known {
+    /// Whether we have bound it, and no other has since.
+    fn is_ours(&self) -> bool {
+        let stays =
+            |bound| binding::affinity(self.entry.task as i32).is_ok_and(|now| now == one(bound));
+        self.kept && !self.fixed && self.bound.is_some_and(stays)
+    }
+}
+
 /// What was done so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Done {
@@ -196,9 +205,10 @@ impl Actor {
         self.done.pages_refused += pages.len() as u64 - arrived;
     }
 
-    /// Where threads are bound by us.
+    /// Where threads are bound by us; in a dry run, none is.
     pub fn bound(&self) -> impl Iterator<Item = (u32, u32)> {
-        self.known.iter().filter_map(|(task, known)| Some((*task, known.bound?)))
+        let known = self.known.iter().filter(|_| !self.dry);
+        known.filter_map(|(task, known)| Some((*task, known.bound?)))
     }
 
     /// Gives all threads back what they had.
@@ -206,10 +216,11 @@ impl Actor {
         if self.dry {
             return 0;
         }
-        let ours = |known: &&Known| known.kept && !known.fixed;
-        let entries: Vec<Entry> =
-            self.known.values().filter(ours).map(|known| known.entry.clone()).collect();
-        let restored = journal::give_back(&entries);
+        let (ours, left): (Vec<&Known>, Vec<&Known>) =
+            self.known.values().partition(|known| known.is_ours());
+        let entries: Vec<Entry> = ours.iter().map(|known| known.entry.clone()).collect();
+        let left = left.iter().map(|known| known.entry.task).collect();
+        let restored = journal::give_back(&entries, &left);
         self.known.values_mut().for_each(|known| known.bound = None);
         if let Some(journal) = self.journal.take() {
             journal.close();
@@ -288,6 +299,26 @@ mod tests {
         assert_eq!(binding::affinity(pid as i32).unwrap(), one(cpus[1]));
         let mut other = Actor::new(all, false);
         assert!(other.is_fixed(pid, pid, started), "it was pinned before");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// It does so after the last look, and it looks like a thread that a bound one has started.
+    #[test]
+    fn what_the_program_pins_at_last_is_left_alone() {
+        let _alone = alone();
+        let all = binding::own_affinity().unwrap();
+        if all.len() < 2 {
+            return;
+        }
+        let (mut child, pid, started) = sleeper();
+        let cpus: Vec<u32> = all.iter().map(|cpu| cpu as u32).collect();
+        let mut actor = Actor::new(all, false);
+        assert!(!actor.is_fixed(pid, pid, started));
+        actor.act(&[Action::Bind { task: pid, cpu: cpus[0] }]).unwrap();
+        binding::bind(pid as i32, &one(cpus[1])).unwrap();
+        assert_eq!(actor.restore(), 0);
+        assert_eq!(binding::affinity(pid as i32).unwrap(), one(cpus[1]));
         child.kill().unwrap();
         child.wait().unwrap();
     }

@@ -72,9 +72,10 @@ fn is_known(note: &Note) -> Option<bool> {
         Note::Placed { .. } => Some(true),
         // Few samples show few events: this does not mean that the pattern has changed.
         Note::Left { why: Why::TooLittle { .. } } => None,
-        Note::Left { why } => {
-            Some(matches!(why, Why::Alone | Why::AsGood { .. } | Why::Quiet { .. }))
-        }
+        Note::Left { why } => Some(matches!(
+            why,
+            Why::Alone | Why::Pinned { .. } | Why::AsGood { .. } | Why::Quiet { .. }
+        )),
         Note::Undone { .. } | Note::Idle { .. } => Some(false),
         _ => None,
     }

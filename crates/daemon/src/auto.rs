@@ -364,7 +364,14 @@ impl<'a> Auto<'a> {
             self.status.kept += u64::from(matches!(note, Note::Kept { .. }));
             self.status.undone +=
                 u64::from(matches!(note, Note::Undone { .. } | Note::Idle { .. }));
-            let line = sentence(note);
+            let dry = if self.options.dry && does(note) { "would have been done: " } else { "" };
+            let line = format!("{dry}{}", sentence(note));
+            tell(seconds, &line);
+            self.status.say(seconds, line);
+        }
+        let metric = self.options.metric.as_mut();
+        if let Some(error) = metric.and_then(Metric::failure) {
+            let line = format!("{error}; until it can, nothing tells how much work is done");
             tell(seconds, &line);
             self.status.say(seconds, line);
         }
@@ -404,6 +411,7 @@ impl<'a> Auto<'a> {
     fn tell_status(&mut self, pids: &[u32], tasks: &[TaskSeen]) {
         let status = &mut self.status;
         (status.processes, status.threads) = (pids.len(), tasks.len());
+        (status.pids, status.dry) = (pids.to_vec(), self.options.dry);
         status.seconds = self.begun.elapsed().as_secs_f64();
         status.cpu_seconds = cpu_time().as_secs_f64();
         status.bound = self.actor.bound().collect();
@@ -426,10 +434,24 @@ impl<'a> Auto<'a> {
     }
 }
 
+/// Whether a note is about something that is done, and not about what is seen.
+fn does(note: &Note) -> bool {
+    !matches!(note, Note::Left { .. } | Note::Changed | Note::Chosen { .. } | Note::TooMany { .. })
+}
+
 /// Keeps another daemon away that would look after the same processes.
 fn lock(wanted: &Wanted, options: &Options) -> Result<Option<File>, DaemonError> {
-    if matches!(wanted, Wanted::Processes(_)) && !options.service || options.dry {
+    if options.dry {
         return Ok(None);
+    }
+    if let Wanted::Processes(pids) = wanted {
+        let theirs = |other: &Status| !other.dry && other.pids.iter().any(|pid| pids.contains(pid));
+        if let Some(other) = crate::status::all().into_iter().find(theirs) {
+            return Err(DaemonError::Twice { pid: other.pid });
+        }
+        if !options.service {
+            return Ok(None);
+        }
     }
     let refused = |error| DaemonError::Journal { path: "auto.lock".into(), error };
     let path = journal::folder().map_err(refused)?.join("auto.lock");

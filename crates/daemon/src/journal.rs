@@ -154,7 +154,7 @@ fn restore_in(folder: &Path) -> io::Result<Restored> {
         }
         let text = fs::read_to_string(&path).unwrap_or_default();
         let entries: Vec<Entry> = text.lines().filter_map(Entry::parse).collect();
-        restored.threads += give_back(&entries);
+        restored.threads += give_back(&entries, &BTreeSet::new());
         restored.journals += 1;
         fs::remove_file(&path)?;
     }
@@ -162,13 +162,15 @@ fn restore_in(folder: &Path) -> io::Result<Restored> {
 }
 
 /// Gives threads that are still there back what they had, and those that these have started since,
-/// which inherited their processor. Returns how many.
-pub fn give_back(entries: &[Entry]) -> usize {
+/// which inherited their processor. Threads in `left` have been bound by others since. Returns how
+/// many.
+pub fn give_back(entries: &[Entry], left: &BTreeSet<u32>) -> usize {
     let mut restored = 0;
     let is_there = |entry: &Entry| {
         Stat::of(entry.process, entry.task).is_some_and(|stat| stat.started == entry.started)
     };
-    let known: BTreeSet<u32> = entries.iter().map(|entry| entry.task).collect();
+    let known: BTreeSet<u32> =
+        entries.iter().map(|entry| entry.task).chain(left.iter().copied()).collect();
     // Twice: a thread may start another one while we look.
     for round in 0..2 {
         for entry in entries.iter().filter(|entry| is_there(entry)) {

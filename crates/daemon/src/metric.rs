@@ -28,12 +28,15 @@ pub struct Metric {
     source: Source,
     last: Option<(f64, Instant)>,
     next: Instant,
+    /// The first failure, until it is told; told.
+    failed: Option<DaemonError>,
+    told: bool,
 }
 
 impl Metric {
     /// Nothing is read yet.
     pub fn new(source: Source) -> Self {
-        Self { source, last: None, next: Instant::now() }
+        Self { source, last: None, next: Instant::now(), failed: None, told: false }
     }
 
     /// What was done since the last reading, if it is time at `now` and there is a number. A number
@@ -42,7 +45,13 @@ impl Metric {
         if now < self.next {
             return None;
         }
-        let read = self.read().ok();
+        let read = match self.read() {
+            Ok(read) => Some(read),
+            Err(error) => {
+                self.failed.get_or_insert(error);
+                None
+            }
+        };
         let rest = match self.source {
             Source::File(_) => FILE_REST,
             Source::Command(_) => COMMAND_REST.max(now.elapsed() * SHARE),
@@ -52,6 +61,13 @@ impl Metric {
         let amount = read? - before;
         let ns = (now - at).as_nanos() as u64;
         (amount >= 0.0).then_some(Work { process: 0, amount, ns })
+    }
+
+    /// That the number could not be read, the first time that it could not.
+    pub fn failure(&mut self) -> Option<DaemonError> {
+        let failed = self.failed.take().filter(|_| !self.told);
+        self.told |= failed.is_some();
+        failed
     }
 
     /// The number now.
@@ -100,6 +116,9 @@ mod tests {
         assert_eq!((work.amount, work.ns), (30.0, FILE_REST.as_nanos() as u64));
         std::fs::write(&path, "soon").unwrap();
         assert_eq!(metric.look(start + 2 * FILE_REST), None);
+        assert!(metric.failure().unwrap().to_string().contains("begins with no number"));
+        assert_eq!(metric.look(start + 9 * FILE_REST), None);
+        assert!(metric.failure().is_none(), "it is told once");
         assert!(metric.read().unwrap_err().to_string().contains("begins with no number"));
         assert_eq!(Metric::new(Source::Command("echo 7.5".into())).read().unwrap(), 7.5);
         assert!(Metric::new(Source::Command("exit 1".into())).read().is_err());

@@ -31,7 +31,7 @@ pub struct Program {
     pub pages: u64,
     /// What the last placement was estimated to gain, as a part of the time.
     pub estimate: Option<f64>,
-    /// What the last placement that was kept does: work per time with it over that without it, and
+    /// What the last placement that was measured does, kept or undone: work per time with it over that without it, and
     /// the 95 % interval.
     pub gain: Option<[f64; 3]>,
     /// Why it is left alone; `None`: it is not.
@@ -95,10 +95,11 @@ impl Programs {
                     program.gain = Some([*ratio, *low, *high]);
                 }
             }
-            Note::Undone { .. } => {
+            Note::Undone { ratio, low, high, .. } => {
                 for command in std::mem::take(&mut self.on_trial) {
                     let program = self.program(&command, seconds);
                     program.undone += 1;
+                    program.gain = Some([*ratio, *low, *high]);
                     program.left = Some(online::sentence(note));
                 }
             }

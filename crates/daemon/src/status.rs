@@ -22,6 +22,10 @@ pub struct Status {
     pub pid: u32,
     /// When it started, ticks since the boot.
     pub started: u64,
+    /// Only says what it would do.
+    pub dry: bool,
+    /// The processes that are looked after, at the last look.
+    pub pids: Vec<u32>,
     /// Looks after processes that it did not start, until it is stopped.
     pub service: bool,
     /// What is looked after, in words.

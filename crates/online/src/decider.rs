@@ -411,7 +411,7 @@ impl Decider {
             true => Ok((proposal, Proof::Measured)),
             false if self.guard.vouches(saving, now_ns) => Ok((proposal, Proof::Earlier)),
             // There will be a measure in a moment.
-            false if self.guard.measures() => Err(Why::Unproven { saving }),
+            false if self.guard.measures() => Err(Why::Later),
             false if saving >= self.settings.unproven_saving => Ok((proposal, Proof::None)),
             false => Err(Why::Unproven { saving }),
         }

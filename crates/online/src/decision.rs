@@ -52,6 +52,11 @@ pub enum Action {
 pub enum Why {
     /// Fewer than two tasks compute.
     Alone,
+    /// Of those that compute, fewer than two may be bound.
+    Pinned {
+        /// Those that compute.
+        computing: usize,
+    },
     /// Nothing tells who communicates with whom.
     NoSense,
     /// Too little communication was seen.
@@ -92,6 +97,8 @@ pub enum Why {
         /// When it may be tried again, s after the start.
         until_s: f64,
     },
+    /// It is tried once it is known how much work is done without it.
+    Later,
     /// Whether it helps cannot be measured, and it would not save enough to be done all the same.
     Unproven {
         /// The saving, as a part of the cost.

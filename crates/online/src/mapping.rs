@@ -54,7 +54,8 @@ impl Mapping<'_> {
     pub fn propose(&self) -> Result<Proposal, Why> {
         let slots = self.placeable();
         if slots.len() < 2 {
-            return Err(Why::Alone);
+            let computing = self.tasks.computing(self.settings.min_busy).len();
+            return Err(if computing < 2 { Why::Alone } else { Why::Pinned { computing } });
         }
         if self.counted.basis == Basis::default() {
             return Err(Why::NoSense);

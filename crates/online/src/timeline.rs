@@ -89,10 +89,19 @@ pub fn sentence(note: &Note) -> String {
 pub fn reason(why: &Why) -> String {
     match why {
         Why::Alone => "fewer than two threads compute".into(),
+        Why::Pinned { computing } => format!(
+            "of {} that compute, fewer than two may be bound: the others are pinned, or could not be bound",
+            several(*computing, "thread")
+        ),
+        Why::Later => "it is tried once it is known how much work is done without it".into(),
         Why::NoSense => "nothing here tells which threads communicate".into(),
         Why::NoWork => "nothing tells how much work is done; add --metric".into(),
         Why::TooLittle { events, needed } => {
+            let (events, needed) = (events.floor(), needed.ceil());
             format!("too little communication was seen ({events:.0} of {needed:.0} events)")
+        }
+        Why::Chance { saving, error } if *saving <= 0.0005 => {
+            format!("no placement seems to save anything (standard error {})", percent(*error))
         }
         Why::Chance { saving, error } => format!(
             "what a placement seems to save ({}, standard error {}) may be chance",
@@ -110,10 +119,10 @@ pub fn reason(why: &Why) -> String {
              as they have lived"
         ),
         Why::Tried { until_s } => {
-            format!("it did not help when it was tried; not again before {until_s:.1} s")
+            format!("no gain could be shown when it was tried; not again before {until_s:.1} s")
         }
         Why::Unproven { saving } => format!(
-            "whether it helps cannot be measured yet, and it would save only {}",
+            "whether it helps cannot be measured, and it would save only {} of what communication costs",
             percent(*saving)
         ),
     }

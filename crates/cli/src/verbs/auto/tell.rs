@@ -49,8 +49,8 @@ fn status_text(status: &Status) -> String {
     );
     let _ = writeln!(
         text,
-        "  so far     {} bound, {} moved ({} refused), {} kept, {} undone",
-        several(status.binds as usize, "thread"),
+        "  so far     {}, {} moved ({} refused), {} kept, {} undone",
+        several(status.binds as usize, "binding"),
         several(status.pages as usize, "page"),
         status.pages_refused,
         status.kept,
@@ -98,7 +98,7 @@ pub fn program_text(text: &mut String, command: &str, program: &Program) {
     match (program.gain, program.estimate) {
         (Some([ratio, low, high]), _) => {
             let interval = format!("95 % interval {low:.2} to {high:.2}");
-            let _ = writeln!(text, "    gain: {ratio:.2}x the work ({interval})");
+            let _ = writeln!(text, "    last measured: {ratio:.2}x the work ({interval})");
         }
         (None, Some(estimate)) => {
             let _ = writeln!(
