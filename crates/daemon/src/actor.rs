@@ -19,6 +19,8 @@ struct Known {
     entry: Entry,
     /// The processor that we gave it.
     bound: Option<u32>,
+    /// The one that it was on when we did.
+    before: u32,
     /// It is in the journal.
     kept: bool,
     fixed: bool,
@@ -106,7 +108,7 @@ impl Actor {
         }
         let fixed = self.allowed.intersection(&cpus) != self.allowed;
         let entry = Entry { process, task, started, cpus };
-        self.known.insert(task, Known { entry, bound: None, kept: false, fixed });
+        self.known.insert(task, Known { entry, bound: None, before: 0, kept: false, fixed });
         fixed
     }
 
@@ -152,8 +154,11 @@ impl Actor {
             return Ok(Ok(()));
         }
         let stat = crate::processes::Stat::of(known.entry.process, task);
-        if stat.is_none_or(|stat| stat.started != known.entry.started) {
+        let Some(stat) = stat.filter(|stat| stat.started == known.entry.started) else {
             return Ok(Err(Refusal::Gone));
+        };
+        if known.bound.is_none() {
+            known.before = stat.cpu;
         }
         if !known.kept {
             let journal = match &mut self.journal {
@@ -187,6 +192,11 @@ impl Actor {
         let Some(bound) = known.bound.take().filter(|_| !dry) else { return };
         // What something else has bound since is not ours to give back.
         if binding::affinity(task as i32).is_ok_and(|now| now == one(bound)) {
+            // A thread that may only use more processors stays where it is, and what is compared
+            // with the placement would be the placement.
+            if known.entry.cpus.contains(known.before as usize) {
+                let _ = binding::bind(task as i32, &one(known.before));
+            }
             let _ = binding::bind(task as i32, &known.entry.cpus);
         }
     }
