@@ -109,6 +109,25 @@ fn a_program_is_started_in_windows_and_shown_to_its_end() {
     let hot = text.lines().rfind(|line| line.contains("lines+0x0..0x40"));
     let hot = hot.unwrap_or_else(|| panic!("the line of memory is missing in {text}"));
     assert!(hot.contains("100 %") && hot.contains("talk talkers.c:"), "{hot}");
+    // The last picture: a line is part of all.
+    let title = text.lines().rfind(|line| line.contains(" transfers/s")).expect("a title");
+    let all = title.split(" transfers/s").next().and_then(|before| before.rsplit(' ').next());
+    let (all, line) = (amount(all.unwrap()), amount(hot.split_whitespace().nth(1).unwrap()));
+    assert!(line > 0.2 * all && line <= 1.1 * all, "{title}; {hot}");
+}
+
+/// `47M` and `1.3k` as numbers.
+fn amount(text: &str) -> f64 {
+    let (digits, unit) =
+        text.split_at(text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len()));
+    let factor = match unit {
+        "" => 1.0,
+        "k" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        other => panic!("{other} in {text}"),
+    };
+    factor * digits.parse::<f64>().unwrap_or_else(|_| panic!("{text} is no number"))
 }
 
 #[test]

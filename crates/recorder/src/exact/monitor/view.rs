@@ -209,6 +209,9 @@ impl<'a> View<'a> {
         let threads = session.header()?.records()[0].threads.load(Acquire) as usize;
         let Counts { mut comm, mut late, events, .. } =
             Counts::read_windows(&session, threads.min(MAX_THREADS))?;
+        // Their weights are for the whole run; an interval has a factor of its own.
+        let counted = |row: EventRow| EventRow { count: row.hits, ..row };
+        let events: Vec<EventRow> = events.into_iter().map(counted).collect();
         comm.iter_mut().chain(&mut late).for_each(|row| row.sampled = hits(row.count));
         let instructions = process.last.iter().map(|look| look.executed[0]).sum();
         let weight = self.reader.late_weight();
@@ -229,8 +232,8 @@ impl<'a> View<'a> {
         Ok(New {
             comm,
             events: since(&now.events, &before.events, EventRow::key, |row, before| {
-                row.count = less(row.count, before.count);
                 row.hits = less(row.hits, before.hits);
+                row.count = row.hits;
                 row.count > 0
             }),
             instructions: less(now.instructions, before.instructions),
