@@ -391,6 +391,7 @@ fn returns(h: &mut Header) {
     structure!(h, "awaited" = Awaited { line, since, returned });
 }
 
+#[allow(clippy::too_many_lines, reason = "a table")]
 fn threads(h: &mut Header) {
     constants!(h, CHOICE_BITS = layouts::CHOICE_BITS, MAX_CHOSEN = layouts::MAX_CHOSEN);
     structure!(h, "choice" = Choice { left, shift });

@@ -57,22 +57,30 @@ choices! {
     Wish;
 }
 
-/// Parses a value of `T` by its name.
-pub struct OneOf<T>(PhantomData<T>);
+/// Parses a value of `T` by its name. Help does not show some of them.
+pub struct OneOf<T>(PhantomData<T>, &'static [&'static str]);
 
 /// The parser for a closed set.
 pub fn one_of<T: Choice>() -> OneOf<T> {
-    OneOf(PhantomData)
+    OneOf(PhantomData, &[])
+}
+
+/// The same where the verb refuses some of them, in its own words.
+pub fn one_of_but<T: Choice>(refused: &'static [&'static str]) -> OneOf<T> {
+    OneOf(PhantomData, refused)
 }
 
 impl<T> Clone for OneOf<T> {
     fn clone(&self) -> Self {
-        Self(PhantomData)
+        Self(PhantomData, self.1)
     }
 }
 
-fn values<T: Choice>() -> Vec<PossibleValue> {
-    T::all().into_iter().map(|one| PossibleValue::new(one.name()).help(one.summary())).collect()
+fn values<T: Choice>(hidden: &[&str]) -> Vec<PossibleValue> {
+    let value = |one: T| {
+        PossibleValue::new(one.name()).help(one.summary()).hide(hidden.contains(&one.name()))
+    };
+    T::all().into_iter().map(value).collect()
 }
 
 impl<T: Choice> TypedValueParser for OneOf<T> {
@@ -90,13 +98,13 @@ impl<T: Choice> TypedValueParser for OneOf<T> {
         };
         let own_words = value.to_str().is_none_or(|text| T::refusal(text).is_some());
         if !own_words {
-            PossibleValuesParser::new(values::<T>()).parse_ref(command, arg, value)?;
+            PossibleValuesParser::new(values::<T>(self.1)).parse_ref(command, arg, value)?;
         }
         parse.parse_ref(command, arg, value)
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(values::<T>().into_iter()))
+        Some(Box::new(values::<T>(self.1).into_iter()))
     }
 }
 

@@ -31,8 +31,8 @@ pub struct Program {
     pub pages: u64,
     /// What the last placement was estimated to gain, as a part of the time.
     pub estimate: Option<f64>,
-    /// What the last placement that was measured does, kept or undone: work per time with it over that without it, and
-    /// the 95 % interval.
+    /// What the last placement that was measured does, kept or undone: work per time with it over
+    /// that without it, and the 95 % interval.
     pub gain: Option<[f64; 3]>,
     /// Why it is left alone; `None`: it is not.
     pub left: Option<String>,

@@ -41,6 +41,19 @@ struct TableFile {
     crc32: u32,
 }
 
+/// The tables of threads, matrices, lines and events that a schema version has.
+fn tables_of(version: u32) -> [&'static Table; 4] {
+    match version {
+        1 => [&THREADS_V1, &COMM_V2, &LINES_V2, &EVENTS_V2],
+        2 => [&THREADS_V2, &COMM_V2, &LINES_V2, &EVENTS_V2],
+        3 => [&THREADS, &COMM_V3, &LINES_V3, &EVENTS_V3],
+        4 => [&THREADS, &COMM, &LINES, &EVENTS_V4],
+        5..=9 => [&THREADS, &COMM, &LINES, &EVENTS_V9],
+        10..=11 => [&THREADS, &COMM, &LINES, &EVENTS_V11],
+        _ => [&THREADS, &COMM, &LINES, &EVENTS],
+    }
+}
+
 /// The part of `profile.json` that every schema version has.
 #[derive(Deserialize)]
 struct Versioned {
@@ -130,15 +143,7 @@ impl Profile {
         let MetaFile { mut meta, tables } = read_meta(path)?;
         let written_in = std::mem::replace(&mut meta.schema_version, SCHEMA_VERSION);
         let folder = Folder { path, tables };
-        let (threads, comm, lines, events) = match written_in {
-            1 => (&THREADS_V1, &COMM_V2, &LINES_V2, &EVENTS_V2),
-            2 => (&THREADS_V2, &COMM_V2, &LINES_V2, &EVENTS_V2),
-            3 => (&THREADS, &COMM_V3, &LINES_V3, &EVENTS_V3),
-            4 => (&THREADS, &COMM, &LINES, &EVENTS_V4),
-            5..=9 => (&THREADS, &COMM, &LINES, &EVENTS_V9),
-            10..=11 => (&THREADS, &COMM, &LINES, &EVENTS_V11),
-            _ => (&THREADS, &COMM, &LINES, &EVENTS),
-        };
+        let [threads, comm, lines, events] = tables_of(written_in);
         let threads = folder.read(threads, rows::threads_from)?;
         let comm = folder.read(comm, rows::comm_from)?;
         let profile = if written_in == 1 {

@@ -393,7 +393,7 @@ struct Seen {
 
 fn finding(
     group: &Group,
-    Seen { hits, independent, share, served, at_once, at_most, visited, order }: Seen,
+    seen: Seen,
     origins: &Origins,
     memory: &Memory<'_>,
     costs: &Costs,
@@ -405,23 +405,8 @@ fn finding(
     let title = words::title(kind, group, &object, &sides);
     let evidence = words::evidence(&sides, &object);
     let advice = advice::advice(kind, group, origins, memory);
-    let least = if kind == CauseKind::FalseSharing { NOTABLE_FALSE } else { NOTABLE_OTHER };
-    let from_memory = served.map(|served| served.memory);
-    let of_caches = group.events as f64 * (1.0 - from_memory.unwrap_or(0.0));
-    let of_caches = of_caches.round() as u64;
-    let cost = match kind {
-        CauseKind::FalseSharing => {
-            costs.of_false_sharing(of_caches, independent, share >= least, visited)
-        }
-        CauseKind::Transferred => costs.of_data(of_caches, independent, share >= least, order),
-        _ => costs.of_events(of_caches, independent, share >= least),
-    };
-    let cost = cost.leaving_out(
-        left_out(kind, group),
-        at_once,
-        (at_most, group.events as f64),
-        share >= NOTABLE_FALSE,
-    );
+    let cost = cost(kind, group, &seen, costs);
+    let Seen { hits, share, served, .. } = seen;
     let lines = match group.lines.len() {
         0 => String::new(),
         1 => ", one line".into(),
@@ -451,7 +436,7 @@ fn finding(
         share,
         events: group.events,
         falsely: group.falsely,
-        from_memory,
+        from_memory: served.map(|served| served.memory),
         hits,
         lines: group.lines.len() as u64,
         hottest: group.hottest().map_or(String::new(), |line| format!("{line:#x}")),
@@ -461,6 +446,27 @@ fn finding(
         cost,
         text,
     }
+}
+
+/// What a group's transfers cost that caches serve.
+fn cost(kind: CauseKind, group: &Group, seen: &Seen, costs: &Costs) -> Cost {
+    let least = if kind == CauseKind::FalseSharing { NOTABLE_FALSE } else { NOTABLE_OTHER };
+    let (independent, enough) = (seen.independent, seen.share >= least);
+    let from_memory = seen.served.map_or(0.0, |served| served.memory);
+    let of_caches = (group.events as f64 * (1.0 - from_memory)).round() as u64;
+    let cost = match kind {
+        CauseKind::FalseSharing => {
+            costs.of_false_sharing(of_caches, independent, enough, seen.visited)
+        }
+        CauseKind::Transferred => costs.of_data(of_caches, independent, enough, seen.order),
+        _ => costs.of_events(of_caches, independent, enough),
+    };
+    cost.leaving_out(
+        left_out(kind, group),
+        seen.at_once,
+        (seen.at_most, group.events as f64),
+        seen.share >= NOTABLE_FALSE,
+    )
 }
 
 /// What transfers of lines do not show of what a group costs.

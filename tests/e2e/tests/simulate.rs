@@ -179,6 +179,7 @@ fn place_simulates_its_plan_beside_other_policies() {
     assert_eq!(values("this plan")[5], values("distance")[5], "{table}");
     assert!(energy("distance") > 1.3 * energy("this plan"), "{table}");
     assert!(table.contains("predicted"));
+    assert!(table.contains("In the simulation, none of these policies takes"), "{table}");
     // Without a trace there is nothing to simulate.
     std::fs::remove_file(profile.join("trace")).unwrap();
     let said = place(&profile).expect_code(125).stderr_text();

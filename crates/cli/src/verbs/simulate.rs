@@ -17,7 +17,7 @@ pub use verify::verify;
 
 use super::record::dial::{Budget, budget, duty};
 use super::topo;
-use crate::choice::one_of;
+use crate::choice::one_of_but;
 use crate::output::{self, OUTPUT, Output};
 use crate::progress::Waiting;
 use crate::said::say;
@@ -64,11 +64,11 @@ pub struct Args {
     plan: Vec<PathBuf>,
     /// Policy for threads to simulate; may be given several times [default: scatter and locality,
     /// unless plans are given]
-    #[arg(long, value_name = "POLICY", value_parser = one_of::<PolicyKind>())]
+    #[arg(long, value_name = "POLICY", value_parser = one_of_but::<PolicyKind>(&["os"]))]
     policy: Vec<PolicyKind>,
     /// Policy for pages to simulate with each of them; may be given several times
     /// [default: first-touch]
-    #[arg(long, value_name = "POLICY", value_parser = one_of::<DataPolicy>())]
+    #[arg(long, value_name = "POLICY", value_parser = one_of_but::<DataPolicy>(&["auto"]))]
     data: Vec<DataPolicy>,
     /// Simulate random windows of time, which stand for the whole run, so that observing accesses
     /// takes at most that much longer: 20x, or 50%

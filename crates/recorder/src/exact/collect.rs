@@ -80,13 +80,11 @@ pub fn profile(
     let started_ns = header.started_ns.load(Relaxed);
     let alone = Timeline::new(started_ns, run.options.slice);
     let timeline = run.found.monitored.timeline.as_ref().unwrap_or(&alone);
-    let ended_ns = match header.ended_ns.load(Relaxed) {
-        0 => run.found.ended_ns,
-        ended_ns => ended_ns,
-    };
-    let since_start = |ns| timeline.since_start(ns);
+    let ended_ns = Some(header.ended_ns.load(Relaxed)).filter(|ended| *ended != 0);
+    let ended_ns = ended_ns.unwrap_or(run.found.ended_ns);
     let threads = {
         let resolver = &mut run.found.resolver.borrow_mut();
+        let since_start = |ns| timeline.since_start(ns);
         let mut rows = thread_rows(&raw, &modules, since_start, ended_ns, resolver);
         run.found.monitored.add_native(session.segment(), &mut rows);
         rows

@@ -199,8 +199,9 @@ fn by_plan(
     let pu = |thread: usize| {
         let Some(slot) = slot(thread) else {
             bail!(
-                "the plan '{name}' does not place T{thread}, one of the program's {} threads; make a \
-                 plan for as many threads",
+                "the plan '{name}' does not know T{thread}, one of the program's {} threads: it is for \
+                 another program or build, or for fewer threads; make one from a recording of this \
+                 program",
                 usage.threads()
             );
         };
