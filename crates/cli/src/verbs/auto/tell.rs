@@ -210,7 +210,7 @@ mod tests {
             "process 7 looks after user 1000 for 100 s\n\
              \u{20} sense      samples\n\
              \u{20} now        2 processes, 9 threads, 0 bound\n\
-             \u{20} so far     4 threads bound, 0 pages moved (0 refused), 1 kept, 0 undone\n\
+             \u{20} so far     4 bindings, 0 pages moved (0 refused), 1 kept, 0 undone\n\
              \u{20} own cost   0.50 s of processor time (0.50 % of one)\n\
              \u{20} left: not there now\n\
              \u{20}   left alone: it is quiet\n\
