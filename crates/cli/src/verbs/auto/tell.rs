@@ -216,7 +216,7 @@ mod tests {
              \u{20}   left alone: it is quiet\n\
              \u{20} served: 1 process, 8 threads, 4 bound\n\
              \u{20}   placed 2 times, 1 kept as proved, 0 undone; 0 pages moved\n\
-             \u{20}   gain: 1.40x the work (95 % interval 1.30 to 1.50)\n\
+             \u{20}   last measured: 1.40x the work (95 % interval 1.30 to 1.50)\n\
              \u{20} what was said last\n\
              \u{20}     3.0 s  kept: x\n"
         );
