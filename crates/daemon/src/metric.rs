@@ -28,8 +28,9 @@ pub struct Metric {
     source: Source,
     last: Option<(f64, Instant)>,
     next: Instant,
-    /// The first failure, until it is told; told.
+    /// A failure that may have to be told.
     failed: Option<DaemonError>,
+    /// One has been told.
     told: bool,
 }
 

@@ -435,7 +435,7 @@ pub const EVENTS: Table = Table {
         column(
             "streamed",
             ColumnType::U64,
-            "Of hits, or where these are 0 of count: events whose line processors fetch ahead. It is next \
+            "Of hits, or where these are 0 of count: events whose line processors prefetch. It is next \
              to that of the thread's last event in this page, or a write to a line just read.",
         ),
     ],

@@ -8,7 +8,7 @@
 
 use crate::family::CoreFigures;
 
-/// What a thread accesses.
+/// The code and the memory of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Place {
     /// The instruction; 0 when unknown.
@@ -44,7 +44,7 @@ pub struct Clock {
     dependent: bool,
 }
 
-/// A miss.
+/// An access that the innermost cache does not serve at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Miss {
     /// Whether its address could be known from those before it.

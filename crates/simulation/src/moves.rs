@@ -39,7 +39,7 @@ fn bit_of(line: u64) -> (usize, u64) {
 }
 
 impl Moves {
-    /// None.
+    /// With no line on its way.
     pub fn new() -> Self {
         let moved = vec![0; 1 << (BITS - 6)].into_boxed_slice();
         Self { moved, coming: FxHashMap::default(), free: FxHashMap::default() }

@@ -1,12 +1,12 @@
 //! Streams: when an event's line was probably fetched before it was asked for.
 //!
-//! Processors fetch lines ahead for accesses that go on in one direction, in several pages at a
-//! time (Intel's optimization manual: 32 streams, one for each page of 4 KiB, two lines away). Such
-//! events cost a fraction of a transfer's latency. So RAW and WAW events are compared with the last
-//! one of their thread in the same page, of the last ones in [`PAGES`] pages; pages share a place
-//! if their numbers leave the same rest. An event *follows* that one if its line is another and at
-//! most [`LINES`] away, or if it writes to the line that was read then: such a line is there.
-//! Neighbours: the agent counts, `reference` does the same in the most obvious way.
+//! Processors prefetch lines for accesses that go on in one direction, in several pages at a time
+//! (the streamer of Intel's optimization manual keeps 32 streams, one each way for a page of 4
+//! KiB). Such events cost a fraction of a transfer's latency. So RAW and WAW events are compared
+//! with the last one of their thread in the same page, of the last ones in [`PAGES`] pages; pages
+//! share a place if their numbers leave the same rest. An event *follows* that one if its line is
+//! another and at most [`LINES`] away, or if it writes to the line that was read then: such a line
+//! is there. Neighbours: the agent counts, `reference` does the same in the most obvious way.
 
 /// Pages whose last events are known.
 pub const PAGES: usize = 16;
