@@ -270,6 +270,18 @@ mod tests {
         (child, pid, started)
     }
 
+    /// A thread that is bound to the first of two processors; `None` where there are no two.
+    fn bound_sleeper() -> Option<(Child, u32, u64, Actor, [u32; 2])> {
+        let all = binding::own_affinity().unwrap();
+        let cpus: Vec<u32> = all.iter().take(2).map(|cpu| cpu as u32).collect();
+        let cpus: [u32; 2] = cpus.try_into().ok()?;
+        let (child, pid, started) = sleeper();
+        let mut actor = Actor::new(all, false);
+        assert!(!actor.is_fixed(pid, pid, started));
+        actor.act(&[Action::Bind { task: pid, cpu: cpus[0] }]).unwrap();
+        Some((child, pid, started, actor, cpus))
+    }
+
     #[test]
     fn threads_are_bound_released_and_restored() {
         let _alone = alone();
@@ -292,40 +304,24 @@ mod tests {
     #[test]
     fn what_the_program_pins_is_left_alone() {
         let _alone = alone();
-        let all = binding::own_affinity().unwrap();
-        if all.len() < 2 {
-            return;
-        }
-        let (mut child, pid, started) = sleeper();
-        let cpus: Vec<u32> = all.iter().map(|cpu| cpu as u32).collect();
-        let mut actor = Actor::new(all.clone(), false);
-        assert!(!actor.is_fixed(pid, pid, started));
-        actor.act(&[Action::Bind { task: pid, cpu: cpus[0] }]).unwrap();
+        let Some((mut child, pid, started, mut actor, cpus)) = bound_sleeper() else { return };
         assert!(!actor.is_fixed(pid, pid, started));
         // The program's own call.
         binding::bind(pid as i32, &one(cpus[1])).unwrap();
         assert!(actor.is_fixed(pid, pid, started));
         drop(actor);
         assert_eq!(binding::affinity(pid as i32).unwrap(), one(cpus[1]));
-        let mut other = Actor::new(all, false);
+        let mut other = Actor::new(binding::own_affinity().unwrap(), false);
         assert!(other.is_fixed(pid, pid, started), "it was pinned before");
         child.kill().unwrap();
         child.wait().unwrap();
     }
 
-    /// It does so after the last look, and it looks like a thread that a bound one has started.
+    /// There is no further look at the threads, which would notice it.
     #[test]
     fn what_the_program_pins_at_last_is_left_alone() {
         let _alone = alone();
-        let all = binding::own_affinity().unwrap();
-        if all.len() < 2 {
-            return;
-        }
-        let (mut child, pid, started) = sleeper();
-        let cpus: Vec<u32> = all.iter().map(|cpu| cpu as u32).collect();
-        let mut actor = Actor::new(all, false);
-        assert!(!actor.is_fixed(pid, pid, started));
-        actor.act(&[Action::Bind { task: pid, cpu: cpus[0] }]).unwrap();
+        let Some((mut child, pid, _, mut actor, cpus)) = bound_sleeper() else { return };
         binding::bind(pid as i32, &one(cpus[1])).unwrap();
         assert_eq!(actor.restore(), 0);
         assert_eq!(binding::affinity(pid as i32).unwrap(), one(cpus[1]));

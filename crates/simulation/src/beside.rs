@@ -45,7 +45,8 @@ impl Beside {
         }
     }
 
-    /// The accesses of each of so many threads; `None` if they never met.
+    /// For each thread, its accesses in stretches of several threads; `None` if there was no such
+    /// stretch.
     pub fn finish(mut self, threads: usize) -> Option<Vec<u64>> {
         self.end_stretch();
         self.counted.resize(threads, 0);

@@ -33,7 +33,7 @@ pub struct Clock {
     pub now: f64,
     /// Of it, time in which nothing was executed because of misses, ns.
     pub stalled: f64,
-    /// When the last of the misses in flight is there, and what it is.
+    /// When the last of the misses in flight arrives, and which access it belongs to.
     until: f64,
     last: Place,
     /// Misses in flight; 0: none.

@@ -20,8 +20,8 @@ const MAX_HELD: usize = 1 << 20;
 /// ms).
 const TURN_NS: f64 = 3e6;
 
-/// How much later than what others are about to do an access may happen before it, ns: less than a
-/// line takes from anywhere.
+/// By how much an access may be simulated too early, ns: others may still do something up to so
+/// much before it. Less than any transfer takes.
 const EARLIER_NS: f64 = 10.0;
 
 /// Steps of a thread before the one for which memory is fetched.

@@ -1,10 +1,10 @@
 //! Lines on their way from cache to cache.
 //!
-//! A line is in one place at a time: whoever asks for one that is on its way gets it when it has
-//! been there. And a PU that waits for a line need not ask again: what its thread does with it
-//! until it comes waits for the same transfer, or finds it in the buffer of stores (miss-status
-//! holding registers: Kroft, ISCA 1981). Without this, threads that fight for a line would take it
-//! from each other in less time than that takes. Neighbour: `system.rs` asks.
+//! A line is in one place at a time. If a PU asks for a line that is on its way to another one, the
+//! transfer begins when it has arrived there. A PU that waits for a line does not ask again: until
+//! the line arrives, further accesses wait for the same transfer, or are served by the store buffer
+//! (miss-status holding registers: Kroft, ISCA 1981). Without this, threads would take a line from
+//! each other faster than it can travel. Neighbour: `system.rs` asks.
 
 use crate::sets::mix;
 use rustc_hash::FxHashMap;
@@ -45,7 +45,8 @@ impl Moves {
         Self { moved, coming: FxHashMap::default(), free: FxHashMap::default() }
     }
 
-    /// Whether the PU waits for the line already, at `now`, and may then do what it is about to.
+    /// Whether the PU already waits for the line at `now`, with the right to write it if it
+    /// `writes`.
     pub fn is_coming(&self, pu: usize, line: u64, now: f64, writes: bool) -> bool {
         let (word, bit) = bit_of(line);
         self.moved[word] & bit != 0

@@ -22,7 +22,7 @@ pub struct Server {
     free_at: f64,
     /// When the last of all came.
     latest: f64,
-    /// Time in which it is busy, ns, by stretch modulo their number.
+    /// How long it is busy in each stretch, ns; stretch n is at n modulo [`STRETCHES`].
     busy: Box<[f32]>,
     /// The stretch after the last one that is known.
     end: u64,
@@ -35,7 +35,7 @@ pub struct Server {
 pub struct Done {
     /// Bytes served.
     pub bytes: u64,
-    /// Time in which it was busy, ns.
+    /// How long it was busy, ns.
     pub busy_ns: f64,
     /// Time that lines have waited for it, ns.
     pub waited_ns: f64,

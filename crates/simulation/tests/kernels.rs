@@ -108,6 +108,34 @@ fn ping_pong_costs_a_transfer_a_turn() {
     }
 }
 
+/// One thread executes for long without an event, and then reads memory; the other one reads memory
+/// first. They share nothing but the controller, so neither waits for the other.
+#[test]
+fn threads_that_share_nothing_take_as_long_as_one() {
+    let quiet = 1_000_000;
+    let of = |thread: u32| -> Vec<Access> {
+        let address = |k: u64| u64::from(thread) * (1 << 20) + k * LINE;
+        let reads = if thread == 0 { 1 } else { 100 };
+        let mut list: Vec<_> = (0..reads).map(|k| access(thread, What::Read, address(k))).collect();
+        list.push(Access { skipped: quiet, ..access(thread, What::Read, address(reads)) });
+        list
+    };
+    let time = |accesses: Vec<Access>, pus: &[usize]| run(accesses, pus).total.time_ns;
+    let alone = time(of(0), &[0]);
+    let both = time([of(0), of(1)].concat(), &[0, 1]);
+    assert!(both < 1.1 * alone, "{both} ns instead of {alone} ns");
+}
+
+/// What stalls a thread is told by code, all of it.
+#[test]
+fn stalls_by_code_add_up() {
+    let ring = 2 * L2_LINES;
+    let found = run((0..10 * ring).map(|k| access(0, What::Read, k % ring * LINE)).collect(), &[0]);
+    let by_code: f64 = found.sites.iter().map(|(_, fetched)| fetched.stalled_ns).sum();
+    assert!(found.total.stalled_ns > 0.0);
+    assert!((by_code / found.total.stalled_ns - 1.0).abs() < 1e-6, "{by_code}");
+}
+
 #[test]
 fn a_value_that_many_read_is_transferred_once_to_each() {
     // T0 writes a line, the others read it twice: each takes it once per round.

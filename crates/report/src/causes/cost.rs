@@ -264,6 +264,11 @@ mod tests {
             "Its threads ran at the same time for only 4 % of the time in which two of them could: what it \
              costs when they do is not known."
         );
+        let most = |events| Some(AtMost { events, cpu_share: Some(0.004) });
+        let told =
+            |events| small.leaving_out("", Some(0.04), (most(events), 1000.0), true).caveat();
+        assert!(told(2000).ends_with("which cost less than 1 % of the processor time."));
+        assert!(!told(500).contains("transfers"), "more were counted");
         assert!(
             !small.leaving_out("", Some(0.5), (None, 1.0), true).not_known,
             "twice as much is little, too"

@@ -1,20 +1,21 @@
-//! What the transfers of data cost that passes from thread to thread, as parts of those of a line
-//! that threads fight for.
+//! What it costs when data passes from thread to thread, compared with a line that threads fight
+//! for.
 //!
 //! Problem: 4,000 buffers of 64 KiB that one thread fills and another one uses are 11 million
 //! events. Each at the latency of a line, they would take half of the processor time; they take
-//! less than 4 %. Approach: lines that follow each other are fetched ahead, and of the others, many
-//! are under way at the same time. How many followed was counted (`types::streams`). The factors
-//! were measured on a machine that tells 51 ns between cores (Zen 3), where a thread filled 64 and
-//! 256 KiB for another one: a line took 2 to 3 ns more where that one read them in order, 24 to 35
-//! ns in random order, 16 to 75 ns where each tells the next; to fill them again took 10 to 15 ns
-//! more. Pure. Neighbours: `price` has the latency, `causes` the events.
+//! less than 4 %. Approach: lines that follow each other are prefetched, and many of the
+//! others are under way at the same time. How many followed was counted (`types::streams`). The
+//! factors were measured on a machine that tells 51 ns between cores (Zen 3), where a thread filled
+//! 64 and 256 KiB for another one: a line took 2 to 3 ns more where that one read them in order, 24
+//! to 35 ns in random order, 16 to 75 ns where each tells the next; to fill them again took 10 to
+//! 15 ns more. Pure. Neighbours: `price` has the latency, `causes` the events.
 
 use crate::causes::range::End;
 
-/// What a line that is fetched ahead costs, as part of the latency.
+/// What a prefetched line costs, as part of the latency.
 const FOLLOWING: [f64; 3] = [0.05, 0.025, 0.1];
-/// What another one costs: that of the middle is idle, at the least several are under way.
+/// What another line costs. Usually no core fights for it; in the cheapest case several are under
+/// way at once.
 const OTHER: [f64; 3] = [0.5, 0.25, 1.0];
 /// Where it is not known which lines followed others. Four threads that added up 16 MB which one
 /// had filled took a tenth of what the latency tells.
@@ -28,7 +29,8 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Of so many events, so many followed. Where none of a profile's does, that is not known.
+    /// From the number of events and of those that followed another one. `is_known` is false for
+    /// profiles that do not tell this.
     pub(super) fn of((seen, followed): (u64, u64), is_known: bool) -> Self {
         Self { follow: (is_known && seen > 0).then(|| followed as f64 / seen as f64) }
     }

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use topology::{CostModel, Costs, DataNodes};
 
-/// The instructions of each thread while others execute some, as far as they are known.
+/// How many instructions each thread executes while others execute, too; accesses where
+/// instructions were not counted.
 fn work(usage: &Usage, end: &TraceEnd) -> Vec<u64> {
     let of = |(thread, &beside): (usize, &u64)| {
         let all = usage.accesses[thread].max(1);
