@@ -131,7 +131,7 @@ fn threads_that_share_nothing_take_as_long_as_one() {
 fn stalls_by_code_add_up() {
     let ring = 2 * L2_LINES;
     let found = run((0..10 * ring).map(|k| access(0, What::Read, k % ring * LINE)).collect(), &[0]);
-    let by_code: f64 = found.sites.iter().map(|(_, fetched)| fetched.stalled_ns).sum();
+    let by_code: f64 = found.sites.values().map(|fetched| fetched.stalled_ns).sum();
     assert!(found.total.stalled_ns > 0.0);
     assert!((by_code / found.total.stalled_ns - 1.0).abs() < 1e-6, "{by_code}");
 }
