@@ -9,6 +9,8 @@ use std::path::PathBuf;
 pub enum DaemonError {
     #[error("process {pid} does not exist (any more) in this pid namespace")]
     NoProcess { pid: u32 },
+    #[error("{pid} is a thread of process {process}; name the process")]
+    Thread { pid: u32, process: u32 },
     #[error("process {pid} ({name}) is a thread of the kernel, which no plan places")]
     Kernels { pid: u32, name: String },
     #[error("that is this process itself; name another one")]

@@ -102,10 +102,19 @@ fn numbers(folder: &Path) -> Vec<u32> {
 
 /// The user that a process runs as; `None` when it is gone.
 pub fn user_of(pid: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     // Real, effective, saved, file system.
-    line.split_ascii_whitespace().nth(1)?.parse().ok()
+    status_number(pid, "Uid:", 1)
+}
+
+/// The process of a thread; `None` when it is gone.
+pub fn process_of(tid: u32) -> Option<u32> {
+    status_number(tid, "Tgid:", 0)
+}
+
+fn status_number(pid: u32, name: &str, at: usize) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_ascii_whitespace().nth(at)?.parse().ok()
 }
 
 /// The command of a process; its name where it has none.

@@ -3,6 +3,7 @@
 
 use crate::error::DaemonError;
 use crate::processes::{self, Stat};
+use crate::status;
 use recorder::clock::cpu_time;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -98,24 +99,31 @@ impl Targets {
             Wanted::Cgroup(path) => {
                 let mut found = BTreeSet::new();
                 members(path, &mut found);
-                self.add(found.into_iter());
+                self.add_unless_of_others(found.into_iter().collect());
             }
             Wanted::User(user) => {
-                let user = *user;
-                let found = processes::all().into_iter().filter(|&pid| {
-                    !self.there.contains_key(&pid) && processes::user_of(pid) == Some(user)
-                });
-                let found: Vec<u32> = found.filter(|&pid| is_worth_it(pid)).collect();
-                self.add(found.into_iter());
+                let theirs = |pid| processes::user_of(pid) == Some(*user);
+                self.add_unless_of_others(self.new_ones(theirs));
             }
-            Wanted::Everyone => {
-                let known = |pid: &u32| self.there.contains_key(pid);
-                let found = processes::all().into_iter().filter(|pid| !known(pid));
-                let found: Vec<u32> = found.filter(|&pid| is_worth_it(pid)).collect();
-                self.add(found.into_iter());
-            }
+            Wanted::Everyone => self.add_unless_of_others(self.new_ones(|_| true)),
         }
         self.next = Instant::now() + LOOK.max(cpu_time().saturating_sub(before) * SHARE);
+    }
+
+    /// Processes that are worth it and not known yet.
+    fn new_ones(&self, wanted: impl Fn(u32) -> bool) -> Vec<u32> {
+        let new = |pid: &u32| !self.there.contains_key(pid) && wanted(*pid) && is_worth_it(*pid);
+        processes::all().into_iter().filter(new).collect()
+    }
+
+    /// Adds processes, but not those that another daemon looks after because they were named or
+    /// started there.
+    fn add_unless_of_others(&mut self, pids: Vec<u32>) {
+        if pids.iter().all(|pid| self.there.contains_key(pid)) {
+            return;
+        }
+        let others = named_elsewhere();
+        self.add(pids.into_iter().filter(|pid| !others.contains(pid)));
     }
 
     fn add(&mut self, pids: impl Iterator<Item = u32>) {
@@ -150,14 +158,24 @@ fn check(pid: u32) -> Result<(), DaemonError> {
     if pid == std::process::id() {
         return Err(DaemonError::Ourselves);
     }
-    match Stat::of(pid, pid) {
-        Some(stat) if stat.kernels => Err(DaemonError::Kernels { pid, name: stat.name }),
-        Some(stat) if stat.lives() => Ok(()),
-        _ if Path::new(&format!("/proc/{pid}")).exists() && Stat::of(pid, pid).is_none() => {
-            // A thread has a folder there, but is no process of its own.
-            Err(DaemonError::NoProcess { pid })
-        }
+    match (Stat::of(pid, pid), processes::process_of(pid)) {
+        (Some(stat), _) if stat.kernels => Err(DaemonError::Kernels { pid, name: stat.name }),
+        // A thread has a folder in /proc, too.
+        (Some(_), Some(process)) if process != pid => Err(DaemonError::Thread { pid, process }),
+        (Some(stat), _) if stat.lives() => Ok(()),
         _ => Err(DaemonError::NoProcess { pid }),
+    }
+}
+
+/// Processes that other daemons have started or were told to look after, and their descendants.
+fn named_elsewhere() -> BTreeSet<u32> {
+    let own = std::process::id();
+    let others = status::all().into_iter().filter(|other| other.pid != own);
+    let others = others.filter(|other| !other.service && !other.dry);
+    let roots: Vec<u32> = others.flat_map(|other| other.pids).collect();
+    match roots.is_empty() {
+        true => BTreeSet::new(),
+        false => descendants(&roots).into_iter().chain(roots).collect(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `auto` from outside: what it does to real programs, that it leaves alone what is not its own,
 //! and that everything is given back, whatever ends it.
 
+use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -387,6 +388,63 @@ fn what_cannot_be_looked_after_is_refused() {
     }
 }
 
+/// The number of the user who runs this.
+fn own_user() -> String {
+    let user = Command::new("id").arg("-u").output().expect("id").stdout;
+    String::from_utf8_lossy(&user).trim().to_owned()
+}
+
+#[test]
+fn a_thread_is_no_process() {
+    let program = Beside::program(&[&["200"][..], &APART].concat());
+    let pid = program.0.id().to_string();
+    let threads = || fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").flatten();
+    let other = || {
+        let mut names = threads().map(|thread| thread.file_name().to_string_lossy().into_owned());
+        names.find(|name| *name != pid)
+    };
+    assert!(comes(|| other().is_some(), 10), "it has one thread");
+    let said = auto(&["--pid", &other().unwrap()]).run().expect_code(125).stderr_text();
+    assert!(said.contains(&format!("is a thread of process {pid}; name the process")), "{said}");
+}
+
+#[test]
+fn a_dry_run_binds_nothing() {
+    if !can_place("online: dry run") {
+        return;
+    }
+    let program = Beside::program(&[&["200"][..], &APART].concat());
+    let pid = program.0.id().to_string();
+    let run = auto(&[&EAGER[..], &["--dry-run", "--duration", "8s", "--pid", &pid]].concat());
+    let said = run.run().expect_code(0).stderr_text();
+    assert!(said.contains("would have been done: placed"), "{said}");
+    assert!(!said.contains("s  placed"), "{said}");
+    assert_eq!(narrow(program.0.id()), 0);
+}
+
+#[test]
+fn two_daemons_do_not_look_after_the_same_program() {
+    let [named, other] = [(); 2].map(|()| Beside::program(&[&["200"][..], &APART].concat()));
+    let pid = named.0.id().to_string();
+    let _first = Beside::auto(&["--pid", &pid, "--sense", "load"]);
+    let status = || auto(&["--status", "--json"]).run().expect_code(0).stdout_text();
+    let shown = || serde_json::from_str::<Value>(&status()).expect("JSON");
+    let looked_after = |service: bool| -> Vec<u64> {
+        let all = shown();
+        let all = all.as_array().expect("a list").iter();
+        let pids =
+            all.filter(|one| one["service"] == service).flat_map(|one| one["pids"].as_array());
+        pids.flatten().filter_map(Value::as_u64).collect()
+    };
+    assert!(comes(|| looked_after(false) == [u64::from(named.0.id())], 30), "{}", status());
+    let again = auto(&["--pid", &pid, "--sense", "load"]).run().expect_code(125);
+    assert!(again.stderr_text().contains("already looks after"), "{again}");
+    let _service = Beside::auto(&["--user", &own_user(), "--sense", "load"]);
+    let by_service = |program: &Beside| looked_after(true).contains(&u64::from(program.0.id()));
+    assert!(comes(|| by_service(&other), 30), "{}", status());
+    assert!(!by_service(&named), "{}", status());
+}
+
 #[test]
 fn a_service_has_a_status_and_ends_cleanly() {
     if !can_place("online: service") {
@@ -394,8 +452,7 @@ fn a_service_has_a_status_and_ends_cleanly() {
     }
     let program = Beside::program(&[&["200"][..], &APART].concat());
     let pid = program.0.id();
-    let user = Command::new("id").arg("-u").output().expect("id").stdout;
-    let user = String::from_utf8_lossy(&user).trim().to_owned();
+    let user = own_user();
     let mut service = Beside::auto(&["--user", &user, "--sense", "load"]);
     let status = || auto(&["--status"]).run().expect_code(0).stdout_text();
     assert!(comes(|| status().contains(&format!("user {user}")), 10), "{}", status());
