@@ -1,9 +1,10 @@
 //! What a verb that starts programs says on standard error, and how it counts.
 //!
-//! Neighbours: the verbs `record`, `run` and `tune`. Output of the program itself never passes
-//! here.
+//! Neighbours: the verbs `record`, `run`, `auto` and `tune`. Output of the program itself never
+//! passes here.
 
-use recorder::RecorderError;
+use placement::Plan;
+use recorder::{RecorderError, Target};
 use std::io::Write;
 use types::numbers::grouped;
 
@@ -21,6 +22,18 @@ pub fn say_more(text: &str) {
 pub fn refuse(error: &RecorderError) -> i32 {
     say(&error.to_string());
     error.exit_code()
+}
+
+/// Says that the plan was made for another program, if it was.
+pub fn say_if_of_another(plan: &Plan, target: &Target) {
+    let name = target.name();
+    if !plan.program.is_empty() && plan.program != name {
+        say(&format!(
+            "note: the plan is for '{}', and this is '{name}': threads and data that look alike are placed as that \
+             program's; make a plan for this one with 'threadtalk record' and 'threadtalk place'",
+            plan.program
+        ));
+    }
 }
 
 /// "1 thread", "5,000 threads".

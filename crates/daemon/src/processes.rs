@@ -117,6 +117,9 @@ fn status_number(pid: u32, name: &str, at: usize) -> Option<u32> {
     line.split_ascii_whitespace().nth(at)?.parse().ok()
 }
 
+/// The command of a process that is gone.
+pub const UNKNOWN: &str = "?";
+
 /// The command of a process; its name where it has none.
 pub fn command_of(pid: u32) -> String {
     let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -124,7 +127,7 @@ pub fn command_of(pid: u32) -> String {
     let path = String::from_utf8_lossy(first).into_owned();
     match path.rsplit('/').next() {
         Some(name) if !name.is_empty() => name.into(),
-        _ => Stat::of(pid, pid).map_or_else(|| "?".into(), |stat| stat.name),
+        _ => Stat::of(pid, pid).map_or_else(|| UNKNOWN.into(), |stat| stat.name),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What was done for each program: placed, gained, left alone and why. Processes that run the same
 //! command are one program, so that those of a day fit into a status.
 
-use crate::processes::command_of;
+use crate::processes::{UNKNOWN, command_of};
 use online::{Action, Decision, Note, Observation, Proof, TaskSeen, reason};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,8 @@ pub struct Program {
     /// What the last placement that was measured does, kept or undone: work per time with it over
     /// that without it, and the 95 % interval.
     pub gain: Option<[f64; 3]>,
+    /// Programs that were placed together with it: estimate and gain are those of all.
+    pub with: BTreeSet<String>,
     /// Why it is left alone; `None`: it is not.
     pub left: Option<String>,
     /// When it was seen last, s.
@@ -82,6 +84,8 @@ impl Programs {
                     let program = self.program(command, seconds);
                     program.placed += 1;
                     (program.estimate, program.left) = (Some(*gain), None);
+                    program.with = placed.clone();
+                    program.with.remove(command);
                 }
                 self.on_trial.clear();
                 if *proof == Proof::Measured {
@@ -142,6 +146,7 @@ impl Programs {
             (program.processes, program.threads, program.bound) = (0, 0, 0);
         }
         for process in there {
+            self.learn_command(process);
             let command = self.command(process);
             self.program(&command, seconds).processes += 1;
         }
@@ -168,6 +173,14 @@ impl Programs {
         &self.all
     }
 
+    /// Reads again which command a process runs: it may have executed another program.
+    fn learn_command(&mut self, process: u32) {
+        let now = command_of(process);
+        if now != UNKNOWN {
+            self.commands.insert(process, now);
+        }
+    }
+
     fn command(&mut self, process: u32) -> String {
         self.commands.entry(process).or_insert_with(|| command_of(process)).clone()
     }
@@ -183,6 +196,9 @@ mod tests {
     use super::*;
     use online::Why;
 
+    /// No process has such a number, or a higher one.
+    const GONE: u32 = 1 << 30;
+
     fn decided(actions: Vec<Action>, note: Note) -> Decision {
         Decision { actions, notes: vec![note] }
     }
@@ -190,9 +206,9 @@ mod tests {
     #[test]
     fn each_program_has_what_was_done_for_it() {
         let mut programs = Programs::default();
-        programs.commands.extend([(10, "served".into()), (20, "left".into())]);
+        programs.commands.extend([(GONE, "served".into()), (GONE + 1, "left".into())]);
         let task = |task, process| TaskSeen { task, process, ran_ns: 1, ..TaskSeen::default() };
-        let tasks = vec![task(11, 10), task(12, 10), task(21, 20)];
+        let tasks = vec![task(11, GONE), task(12, GONE), task(21, GONE + 1)];
         let seen = Observation { tasks, ..Observation::default() };
         programs.count(&seen.tasks, &BTreeMap::new(), 0.0);
         let left = Note::Left { why: Why::Alone };
@@ -209,19 +225,47 @@ mod tests {
         assert_eq!((served.gain, &served.left), (Some([1.4, 1.3, 1.5]), &None));
         let left = &programs.all()["left"];
         assert_eq!((left.placed, left.left.as_deref()), (0, Some(&*reason(&Why::Alone))));
-        let (process, before, after, until_s) = (10, 0.0, 0.5, 9.0);
+        let (process, before, after, until_s) = (GONE, 0.0, 0.5, 9.0);
         let idle = Note::Idle { process, before, after, until_s };
         programs.take_in(&seen, &decided(Vec::new(), idle), 5.0);
         assert!(programs.all()["served"].left.is_some() && programs.all()["served"].undone == 1);
     }
 
     #[test]
+    fn what_is_placed_together_is_told_together() {
+        let mut programs = Programs::default();
+        programs.commands.extend([(GONE, "one".into()), (GONE + 1, "other".into())]);
+        let task = |task, process| TaskSeen { task, process, ran_ns: 1, ..TaskSeen::default() };
+        let seen = vec![task(11, GONE), task(21, GONE + 1)];
+        let seen = Observation { tasks: seen, ..Observation::default() };
+        let (moved, tasks, saving, gain, proof) = (2, 2, 0.9, 0.2, Proof::Measured);
+        let placed = Note::Placed { moved, tasks, saving, gain, proof };
+        let binds = vec![Action::Bind { task: 11, cpu: 0 }, Action::Bind { task: 21, cpu: 0 }];
+        programs.take_in(&seen, &decided(binds, placed.clone()), 1.0);
+        assert_eq!(programs.all()["one"].with, BTreeSet::from(["other".to_owned()]));
+        let alone = vec![Action::Bind { task: 11, cpu: 1 }];
+        programs.take_in(&seen, &decided(alone, placed), 2.0);
+        assert!(programs.all()["one"].with.is_empty());
+    }
+
+    #[test]
+    fn the_command_is_that_of_the_program_executed_last() {
+        let mut programs = Programs::default();
+        let process = std::process::id();
+        programs.commands.insert(process, "sh".into());
+        let task = TaskSeen { task: process, process, ..TaskSeen::default() };
+        programs.count(&[task], &BTreeMap::new(), 0.0);
+        assert!(programs.all().contains_key(&command_of(process)), "{:?}", programs.all());
+    }
+
+    #[test]
     fn a_day_of_short_programs_does_not_grow() {
         let mut programs = Programs::default();
-        for process in 0..2000_u32 {
-            programs.commands.insert(process, format!("program {process}"));
+        for number in 0..2000_u32 {
+            let process = GONE + number;
+            programs.commands.insert(process, format!("program {number}"));
             let task = TaskSeen { task: process, process, ..TaskSeen::default() };
-            programs.count(&[task], &BTreeMap::new(), f64::from(process));
+            programs.count(&[task], &BTreeMap::new(), f64::from(number));
         }
         assert_eq!((programs.all().len(), programs.commands.len()), (MAX_PROGRAMS, 1));
         assert!(programs.all().contains_key("program 1999"));

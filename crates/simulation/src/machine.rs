@@ -140,6 +140,7 @@ impl Machine {
             return Err(MachineError::TooLarge { machine: name.into(), count: caches.len() });
         }
         notes.extend(memory.notes.clone());
+        notes.extend(note_of_assumed_sizes(topology, name, &caches));
         if topology.model.is_empty() {
             notes.push(format!(
                 "The description of {name} names no processor: latencies, protocol, TLB and core are \
@@ -297,6 +298,21 @@ fn domains_of(chain: &[u32], caches: &[CacheSpec]) -> Vec<u32> {
     domains
 }
 
+/// Says which caches have sizes that the description does not give.
+fn note_of_assumed_sizes(topology: &Topology, name: &str, caches: &[CacheSpec]) -> Option<String> {
+    let size = |level: &u8| {
+        let cache = caches.iter().find(|cache| cache.level == *level)?;
+        Some(format!("L{level} {}", types::numbers::size(cache.bytes)))
+    };
+    let sizes: Vec<String> = topology.assumed_sizes.iter().filter_map(size).collect();
+    (!sizes.is_empty()).then(|| {
+        format!(
+            "The description of {name} leaves out sizes of caches; simulated are hwloc's own: {}.",
+            sizes.join(", ")
+        )
+    })
+}
+
 /// Caches while they are gathered.
 struct Building<'a> {
     topology: &'a Topology,
@@ -436,6 +452,16 @@ mod tests {
         topology.objects.iter_mut().for_each(|object| object.cache_bytes = 0);
         let error = Machine::new(&topology, "it").unwrap_err();
         assert_eq!(error, MachineError::NoSize { machine: "it".into(), cache: "L1".into() });
+    }
+
+    #[test]
+    fn sizes_that_are_left_out_are_told() {
+        let machine = machine("l3:1(size=1MiB) core:2 l2:1 l1d:1(size=32KiB) pu:1").unwrap();
+        let told = machine
+            .notes
+            .iter()
+            .any(|note| note.contains("leaves out sizes") && note.contains(": L2 "));
+        assert!(told, "{:?}", machine.notes);
     }
 
     #[test]

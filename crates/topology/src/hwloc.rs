@@ -6,7 +6,7 @@
 use crate::model::{
     FULLY_ASSOCIATIVE, NumaNode, Object, ObjectId, ObjectKind, Pu, Source, Topology,
 };
-use crate::{TopologyError, memory, xml};
+use crate::{TopologyError, memory, synthetic, xml};
 use hwlocality::cpu::cpuset::CpuSet as HwlocSet;
 use hwlocality::object::TopologyObject;
 use hwlocality::object::attributes::{CacheAssociativity, ObjectAttributes};
@@ -72,7 +72,8 @@ pub fn from_synthetic(text: &str) -> Result<Topology, TopologyError> {
     };
     // hwloc insists on PUs; people leave out what there is one of.
     let loaded = load(text).or_else(|| load(&format!("{text} pu:1"))).ok_or_else(refused)?;
-    convert(&loaded, Source::Synthetic).ok_or_else(refused)
+    let topology = convert(&loaded, Source::Synthetic).ok_or_else(refused)?;
+    Ok(Topology { assumed_sizes: synthetic::levels_without_size(text), ..topology })
 }
 
 fn build(builder: TopologyBuilder) -> Option<Loaded> {
@@ -122,6 +123,7 @@ fn convert(loaded: &Loaded, source: Source) -> Option<Topology> {
         numa_latencies: Vec::new(),
         source,
         model: String::new(),
+        assumed_sizes: Vec::new(),
         xml: loaded.export_xml(XMLExportFlags::empty()).ok()?.to_string(),
     };
     add_numa_nodes(&mut topology, loaded);

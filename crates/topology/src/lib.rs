@@ -30,6 +30,7 @@ mod latencies;
 mod measured;
 mod memory;
 mod model;
+mod synthetic;
 mod sysfs;
 mod xml;
 

@@ -158,6 +158,9 @@ pub struct Topology {
     pub source: Source,
     /// Processor model; may be empty.
     pub model: String,
+    /// Levels of caches whose size the description does not give; their `cache_bytes` are hwloc's
+    /// own.
+    pub assumed_sizes: Vec<u8>,
     pub(crate) xml: String,
 }
 

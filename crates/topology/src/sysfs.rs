@@ -45,6 +45,7 @@ pub fn read(root: &Path, mask: &CpuSet) -> Result<Topology, TopologyError> {
         numa_latencies: Vec::new(),
         source: Source::Sysfs,
         model: String::new(),
+        assumed_sizes: Vec::new(),
         xml: String::new(),
     };
     let machine = Group::new(ObjectKind::Machine, Some(0), cpus.clone());

@@ -123,6 +123,18 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
+/// The same with three digits where it is less than a second, for times that are compared: 1.25 s,
+/// 123 ms, 12.3 ms, 4.56 µs.
+pub fn fine_duration(seconds: f64) -> String {
+    if seconds >= 0.9995 {
+        return duration(seconds.max(1.0));
+    }
+    let (value, unit) = if seconds >= 0.999_5e-3 { (1e3, "ms") } else { (1e6, "µs") };
+    let value = seconds * value;
+    let digits = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
+    format!("{value:.digits$} {unit}")
+}
+
 /// Seconds on a clock: 12 s, 3:05, 1:00:07.
 pub fn clock(seconds: u64) -> String {
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
@@ -179,6 +191,25 @@ mod tests {
         while value < 1e20 {
             assert!(narrow(value).len() <= 4, "{value}");
             value *= 1.7;
+        }
+    }
+
+    #[test]
+    fn times_that_are_compared_have_three_digits() {
+        let cases = [
+            (200.0, "3 min 20 s"),
+            (1.254, "1.25 s"),
+            (0.9996, "1.00 s"),
+            (0.123_4, "123 ms"),
+            (0.099_96, "100 ms"),
+            (0.012_34, "12.3 ms"),
+            (0.009_996, "10.0 ms"),
+            (0.000_999_6, "1.00 ms"),
+            (0.000_004_56, "4.56 µs"),
+            (0.0, "0.00 µs"),
+        ];
+        for (seconds, text) in cases {
+            assert_eq!(fine_duration(seconds), text);
         }
     }
 

@@ -322,6 +322,18 @@ fn windows_of_a_run_stand_for_all_of_it() {
 }
 
 #[test]
+fn what_the_program_prints_is_not_among_the_results() {
+    let script = "echo out; echo err >&2";
+    let run =
+        Threadtalk::built().verb("simulate").args(["--json", "--on", SMALL, "--", "sh", "-c"]);
+    let outcome = run.arg(script).run().expect_code(0);
+    let json = serde_json::from_str::<Value>(&outcome.stdout_text());
+    assert!(json.is_ok(), "{outcome}");
+    let said = outcome.stderr_text();
+    assert!(said.contains("out\n") && said.contains("err\n"), "{outcome}");
+}
+
+#[test]
 fn the_data_of_a_plan_is_simulated() {
     let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
     let [counted, traced] = ["counted.tt", "traced.tt"].map(|name| scratch.join(name));

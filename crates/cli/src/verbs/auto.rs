@@ -10,7 +10,7 @@ use super::record::sampled as how;
 use super::{place, topo};
 use crate::choice::one_of;
 use crate::output::OUTPUT;
-use crate::said::{refuse, say, several};
+use crate::said::{refuse, say, say_if_of_another, several};
 use anyhow::Context;
 use clap::ArgGroup;
 use daemon::auto::{self, Options, Outcome};
@@ -183,6 +183,9 @@ fn look_after(mut args: Args) -> anyhow::Result<i32> {
     let wanted = wanted(&args)?;
     let quiet = args.quiet;
     let plan = args.profile.as_deref().map(recorded).transpose()?;
+    if let (Some(plan), Some(target)) = (&plan, &target) {
+        say_if_of_another(plan, target);
+    }
     let options = Options { plan, ..options(args)? };
     let tell = |seconds: f64, line: &str| {
         if !quiet {

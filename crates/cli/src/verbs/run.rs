@@ -8,7 +8,7 @@ mod phases;
 
 use super::topo;
 use crate::output::{OUTPUT, Output};
-use crate::said::{refuse, say, say_more, several};
+use crate::said::{refuse, say, say_if_of_another, say_more, several};
 use anyhow::Context;
 use daemon::DaemonError;
 use placement::Plan;
@@ -85,18 +85,6 @@ enum What {
     Threads,
     /// Data only
     Data,
-}
-
-/// Says that the plan was made for another program, if it was.
-fn say_if_of_another(plan: &Plan, target: &Target) {
-    let name = target.name();
-    if !plan.program.is_empty() && plan.program != name {
-        say(&format!(
-            "note: the plan is for '{}', and this is '{name}': threads and data that look alike are placed as that \
-             program's; make a plan for this one with 'threadtalk record' and 'threadtalk place'",
-            plan.program
-        ));
-    }
 }
 
 /// Runs the verb; returns the process's exit code.

@@ -25,6 +25,7 @@ use crate::traces;
 use anyhow::{Context, bail, ensure};
 use clap::ArgGroup;
 use placement::{DataPolicy, PolicyKind};
+use recorder::Streams;
 use recorder::trace::{FOR_ANY_MACHINE, Filter};
 use simulation::{Job, Machine, Options, Outcome, Sampled, Usage, simulate};
 use std::ffi::OsString;
@@ -105,7 +106,7 @@ pub struct Args {
     /// for 'threadtalk place': of one machine and plan
     #[arg(long, conflicts_with = "json", help_heading = OUTPUT, hide_short_help = true)]
     csv: bool,
-    /// Print the result as JSON
+    /// Print the result as JSON; what the program prints then goes to standard error
     #[arg(long, help_heading = OUTPUT)]
     json: bool,
     /// Write the result to this file instead of standard output
@@ -122,9 +123,21 @@ impl Args {
         let duty = self.duty.map(Dial::Duty);
         duty.or_else(|| self.budget.map(|budget| Budget::dial(Some(budget))))
     }
+
+    /// Where the program's output goes: not among results that are read by programs.
+    fn streams(&self) -> Streams {
+        match (self.json || self.csv) && self.output.is_none() {
+            true => Streams::Aside,
+            false => Streams::Inherited,
+        }
+    }
 }
 
 const EXAMPLES: &str = "\
+In the tables, 'predicted' is what 'threadtalk place' expects the transfers to cost. Hits,
+transfers, and what 'local' and 'remote' memory served are parts of all accesses to cache lines.
+'stalled' is how long threads waited for an object or a place in the code.
+
 Examples:
   threadtalk simulate --on tests/machines/epyc-7763-nps4.synthetic --data first-touch \\
     --data locality -- ./app 8
@@ -176,7 +189,8 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         Some(path) => (source::Source::open(path)?, 0),
         None => {
             let (filter, windows) = (filter(&machines), args.windows());
-            match source::record(&args.command, args.max_trace, filter, windows)? {
+            let kept = (args.max_trace, filter);
+            match source::record(&args.command, args.streams(), kept, windows)? {
                 Ok(recorded) => recorded,
                 Err(code) => return Ok(code),
             }

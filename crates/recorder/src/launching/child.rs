@@ -67,6 +67,9 @@ pub struct Ended {
 pub enum Streams {
     /// Where ours go.
     Inherited,
+    /// As inherited, but its standard output goes to our standard error, since ours is for
+    /// results.
+    Aside,
     /// Output is thrown away; input is our standard input read again from this offset, or empty
     /// when that is not a file.
     Discarded {
@@ -192,6 +195,9 @@ impl Launch<'_> {
         let mut command = Command::new(&self.target.path);
         match self.streams {
             Streams::Inherited => {}
+            Streams::Aside => {
+                command.stdout(copy_of(libc::STDERR_FILENO)?);
+            }
             Streams::Discarded { input_from } => {
                 command.stdin(stdin_again(input_from)).stdout(Stdio::null()).stderr(Stdio::null());
             }
@@ -204,7 +210,8 @@ impl Launch<'_> {
         // Where there can be no further process, the program runs without.
         let guard = Guard::new();
         let watched = guard.as_ref().map(Guard::descriptor);
-        prepare_child(&mut command, watched, self.gate, self.streams == Streams::Inherited);
+        let as_ours = matches!(self.streams, Streams::Inherited | Streams::Aside);
+        prepare_child(&mut command, watched, self.gate, as_ours);
         self.execute_by(&mut command);
         let started = Instant::now();
         let spawned = command.spawn();

@@ -95,15 +95,20 @@ pub fn program_text(text: &mut String, command: &str, program: &Program) {
             several(program.pages as usize, "page")
         );
     }
+    let with: Vec<&str> = program.with.iter().map(String::as_str).collect();
+    let with = match with.is_empty() {
+        true => String::new(),
+        false => format!(", together with {}", with.join(", ")),
+    };
     match (program.gain, program.estimate) {
         (Some([ratio, low, high]), _) => {
             let interval = format!("95 % interval {low:.2} to {high:.2}");
-            let _ = writeln!(text, "    last measured: {ratio:.2}x the work ({interval})");
+            let _ = writeln!(text, "    last measured: {ratio:.2}x the work ({interval}){with}");
         }
         (None, Some(estimate)) => {
             let _ = writeln!(
                 text,
-                "    gain: not measured; estimated {:.1} % of the time",
+                "    gain: not measured; estimated {:.1} % of the time{with}",
                 estimate * 100.0
             );
         }
@@ -200,6 +205,7 @@ mod tests {
             placed: 2,
             kept: 1,
             gain: Some([1.4, 1.3, 1.5]),
+            with: ["other".to_owned()].into(),
             ..Program::default()
         };
         let left = Program { left: Some("it is quiet".into()), ..Program::default() };
@@ -216,7 +222,7 @@ mod tests {
              \u{20}   left alone: it is quiet\n\
              \u{20} served: 1 process, 8 threads, 4 bound\n\
              \u{20}   placed 2 times, 1 kept as proved, 0 undone; 0 pages moved\n\
-             \u{20}   last measured: 1.40x the work (95 % interval 1.30 to 1.50)\n\
+             \u{20}   last measured: 1.40x the work (95 % interval 1.30 to 1.50), together with other\n\
              \u{20} what was said last\n\
              \u{20}     3.0 s  kept: x\n"
         );

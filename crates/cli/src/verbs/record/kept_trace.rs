@@ -25,7 +25,10 @@ pub struct KeptTraces {
 /// The trace of one process.
 struct Kept {
     profile: PathBuf,
+    /// All accesses of the process.
     accesses: u64,
+    /// Those among them that the file holds, and that stand for the others.
+    records: u64,
 }
 
 impl KeptTraces {
@@ -99,22 +102,25 @@ fn keep_one(
     let named = report::data_use(of);
     let (_, end) = trace.finish(recording, (number, of), named.as_ref()).with_context(cannot)?;
     std::fs::rename(from.join(number.to_string()), &to).with_context(cannot)?;
-    if let Some(why) = end.cut {
+    if let Some(why) = &end.cut {
         say(&format!("note: {} ends before the program did: {why}", to.display()));
     }
-    Ok(Some(Kept { profile, accesses: end.accesses }))
+    let (accesses, records) = (end.all_accesses(), end.accesses);
+    Ok(Some(Kept { profile, accesses, records }))
 }
 
 fn tell(kept: &[Kept]) {
-    let Some(most) = kept.iter().max_by_key(|kept| kept.accesses) else { return };
-    let (accesses, profile) = (grouped(most.accesses), most.profile.display());
+    let Some(most) = kept.iter().max_by_key(|kept| kept.records) else { return };
     let file = most.profile.join(IN_PROFILE);
     say(&format!(
-        "kept {accesses} accesses in {}; simulate them with 'threadtalk simulate {profile}'",
-        file.display()
+        "kept {} records of {} accesses in {}; simulate them with 'threadtalk simulate {}'",
+        grouped(most.records),
+        grouped(most.accesses),
+        file.display(),
+        most.profile.display()
     ));
     if kept.len() > 1 {
-        let others: u64 = kept.iter().map(|kept| kept.accesses).sum::<u64>() - most.accesses;
-        say(&format!("kept {} accesses of other processes in their profiles", grouped(others)));
+        let others: u64 = kept.iter().map(|kept| kept.records).sum::<u64>() - most.records;
+        say(&format!("kept {} records of other processes in their profiles", grouped(others)));
     }
 }

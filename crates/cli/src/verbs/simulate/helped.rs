@@ -5,7 +5,7 @@ use super::{Results, Scenario, plans, text};
 use placement::DataIdentity;
 use simulation::Fetched;
 use std::collections::BTreeMap;
-use types::numbers::duration;
+use types::numbers::fine_duration;
 
 /// Most rows that are shown.
 const MAX_ROWS: usize = 10;
@@ -29,7 +29,7 @@ fn table(out: &mut String, (what, others): (&str, &str), named: &Named, scenario
     head.extend(plans::short_names(scenarios));
     let row = |(name, fetched): &(String, Vec<Fetched>)| {
         let mut row = vec![name.clone()];
-        row.extend(fetched.iter().map(|fetched| duration(fetched.stalled_ns / 1e9)));
+        row.extend(fetched.iter().map(|fetched| fine_duration(fetched.stalled_ns / 1e9)));
         row
     };
     let mut rows: Vec<Vec<String>> = named.iter().take(MAX_ROWS).map(row).collect();

@@ -120,8 +120,8 @@ fn of_child(child: &Path, first: &Path) -> String {
 /// those in `windows`. The result is an exit code if the program could not be run.
 pub fn record(
     command: &[OsString],
-    max_bytes: u64,
-    filter: Filter,
+    streams: Streams,
+    (max_bytes, filter): (u64, Filter),
     windows: Option<Dial>,
 ) -> anyhow::Result<Result<(Source, i32), i32>> {
     let target = match Target::resolve(command) {
@@ -138,7 +138,7 @@ pub fn record(
         ..SessionOptions::default()
     };
     let wishes = Wishes { following: traces.following(), ..Wishes::default() };
-    let recorded = record::record_here(&target, None, options, Streams::Inherited, wishes);
+    let recorded = record::record_here(&target, None, options, streams, wishes);
     let mut recording = match recorded {
         Ok(recording) => recording,
         Err(error) => return Ok(Err(refuse(&error))),

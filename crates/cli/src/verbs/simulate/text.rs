@@ -4,7 +4,7 @@ use super::{OnMachine, Results, Scenario, helped};
 use crate::said::several;
 use simulation::{Margins, Outcome};
 use std::fmt::Write as _;
-use types::numbers::{duration, fine_percent, grouped, short};
+use types::numbers::{fine_duration, fine_percent, grouped, short};
 
 /// Everything, as text.
 pub fn text(results: &Results) -> String {
@@ -57,7 +57,7 @@ fn machine(out: &mut String, on: &OnMachine, scenarios: &[&Scenario]) {
         let mut row = vec![
             super::plans::short_name(&scenario.threads),
             scenario.data.clone(),
-            duration(scenario.predicted_ns / 1e9),
+            fine_duration(scenario.predicted_ns / 1e9),
             time(&scenario.outcome),
             energy(&scenario.outcome),
         ];
@@ -145,7 +145,7 @@ fn time(outcome: &Outcome) -> String {
         outcome.spread.map(|spread| spread.time_ns.half),
         outcome.margins.as_ref().map(|margins| margins.time_ns).filter(|half| half.is_finite()),
     ];
-    let time = duration(mean / 1e9);
+    let time = fine_duration(mean / 1e9);
     if halves == [None, None] {
         return time;
     }
