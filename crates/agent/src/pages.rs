@@ -178,6 +178,39 @@ pub fn forget(start: u64, end: u64) {
     }
 }
 
+/// Memory has moved, with what it holds: who touched it first did so wherever it was. To be told
+/// before what was there is forgotten.
+pub fn moved(old: u64, new: u64, bytes: u64) {
+    let (first, last) = (old >> PAGE_SHIFT, (old + bytes) >> PAGE_SHIFT);
+    if !are_counted() {
+        return;
+    }
+    let _held = ENDING.lock();
+    let mut page = first;
+    while page < last {
+        let next = (page / RUN as u64 + 1) * RUN as u64;
+        if is_touched(runs(), place(page) / RUN) {
+            for page in page..next.min(last) {
+                move_owner(page, page - first + (new >> PAGE_SHIFT));
+            }
+        }
+        page = next;
+    }
+}
+
+/// Gives a page that nothing has accessed yet the first thread of another one.
+fn move_owner(old: u64, new: u64) {
+    let [from, to] = [old, new].map(|page| owner_words(place(page)));
+    if from[0].load(Ordering::Acquire) != old + 1 || to[0].load(Ordering::Relaxed) != 0 {
+        return;
+    }
+    // Thread and site.
+    to[1].store(from[1].load(Ordering::Relaxed), Ordering::Relaxed);
+    to[0].store(new + 1, Ordering::Release);
+    let run = place(new) / RUN;
+    runs()[run / 64].fetch_or(1 << (run % 64), Ordering::Relaxed);
+}
+
 /// Ends what was counted for the page at a place, if that page is in a range.
 fn end_page(place: usize, range: core::ops::Range<u64>) {
     let owner = owner_words(place);

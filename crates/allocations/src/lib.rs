@@ -5,6 +5,7 @@
 //! | `entered.rs` | functions that note where they were entered |
 //! | `real.rs` | the allocation functions behind ours |
 //! | `mapping.rs` | mmap and munmap behind ours |
+//! | `moves.rs` | moving a mapping that has several policies |
 //! | `busy.rs` | whether a thread is in our code |
 //! | `chain.rs` | the calls that led to an allocation |
 //! | `rules.rs` | the way from a frame to its caller's, from unwind tables |
@@ -19,5 +20,6 @@ pub mod chain;
 pub mod entered;
 pub mod lock;
 pub mod mapping;
+pub mod moves;
 pub mod real;
 pub mod rules;

@@ -13,9 +13,9 @@ use allocations::busy;
 use allocations::chain::Entry;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
 use injected::policies::{self, PAGE, mode};
-use wire::data::OF_MAPPING;
+use wire::data::{OF_MAPPING, Range};
 
-/// Placed mappings that are known at once; further ones are placed, and not looked at.
+/// Placed mappings that are known at once; further ones are not placed.
 const MAX_KNOWN: usize = 1 << 12;
 
 /// Never taken in a forked child, which places nothing.
@@ -104,8 +104,6 @@ fn place_it(session: Session, number: u32, made: Made) {
         header.own_policy.fetch_add(1, Relaxed);
         return;
     }
-    let (start, end) = (made.start as usize, made.end() as usize);
-    bind(session, entry, (start, end), (start, made.bytes as usize));
     let record = LOCK.with(|| {
         let record = free_record()?;
         record.base.store(made.start, Relaxed);
@@ -115,15 +113,35 @@ fn place_it(session: Session, number: u32, made: Made) {
         record.block.store(made.start, Release);
         Some(record)
     });
-    match record {
-        Some(record) => {
-            list_block(session, record, made.start, made.bytes, number);
-            if made.is_filled() {
-                bind_again(session, record, made.start, made.end());
-            }
-        }
-        None => _ = header.unlisted.fetch_add(1, Relaxed),
+    // Without a record it could not move: what divides it would not be known.
+    let Some(record) = record else {
+        header.unlisted.fetch_add(1, Relaxed);
+        return;
+    };
+    let (start, end) = (made.start as usize, made.end() as usize);
+    bind(session, entry, (start, end), (start, made.bytes as usize));
+    list_block(session, record, made.start, made.bytes, number);
+    if made.is_filled() {
+        bind_again(session, record, made.start, made.end());
     }
+}
+
+/// From an address of a placed mapping to where its policy may change next; `None`: the address is
+/// in no placed mapping.
+pub fn next_policy(address: u64) -> Option<impl Fn(u64) -> u64> {
+    let session = session::get()?;
+    let record = at(address)?;
+    let entry = session.entries.get(record.entry.load(Relaxed) as usize)?;
+    let base = record.base.load(Relaxed);
+    let ends = move |range: &Range| {
+        let start = base.saturating_add(range.offset.load(Relaxed));
+        [start, start.saturating_add(range.bytes.load(Relaxed))]
+    };
+    let ranges = session.ranges_of(entry);
+    Some(move |from: u64| {
+        let all = ranges.iter().flat_map(ends).filter(|end| *end > from);
+        all.min().unwrap_or(u64::MAX)
+    })
 }
 
 /// Gives a part of a placed mapping its policies, and moves pages that are there.
@@ -191,12 +209,15 @@ pub fn from(start: u64) -> Option<&'static Record> {
     known().find(|record| start != 0 && record.block.load(Relaxed) == start)
 }
 
-/// A mapping has moved, or got another size.
-pub fn moved(record: &Record, new: u64, bytes: u64) {
+/// A mapping has moved, or got another size. What is new of it gets its policies.
+pub fn moved(record: &Record, new: u64, (old_bytes, bytes): (u64, u64)) {
     let Some(session) = session::get() else { return };
     record.base.store(new, Relaxed);
-    record.bytes.store(bytes.next_multiple_of(PAGE), Relaxed);
+    record.bytes.store(bytes, Relaxed);
     record.block.store(new, Release);
+    if bytes > old_bytes && !session::is_filtered() {
+        bind_again(session, record, new + old_bytes, new + bytes);
+    }
     relist(session, record);
 }
 

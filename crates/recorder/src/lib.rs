@@ -38,8 +38,8 @@ pub use launching::{child, data, inject, launch, phases, signals, target};
 use launching::{closed, early, guard, sanitizers, words};
 pub use monitor::{live, view};
 use naming::{
-    allocated, elements, frames, object_texts, objects, pages, places, regions, stack_variables,
-    static_lines, thread_memory, unnamed,
+    alike, allocated, elements, frames, object_texts, objects, pages, places, regions,
+    stack_variables, static_lines, thread_memory, unnamed,
 };
 pub use processes::Processes;
 pub use sampled::watched;

@@ -1,7 +1,7 @@
 //! Accesses to pages, counted in the most obvious way.
 
 use crate::{Access, What};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use types::ThreadId;
 
 /// Bytes of a page.
@@ -47,6 +47,8 @@ pub struct PageAccesses {
     pub first: HashMap<Page, (ThreadId, u32)>,
     /// Lives that have ended, by number of the page; 0 for others.
     ended: HashMap<u64, u32>,
+    /// Numbers of pages that came from elsewhere.
+    moved: BTreeSet<u64>,
 }
 
 impl PageAccesses {
@@ -54,7 +56,7 @@ impl PageAccesses {
     pub fn access(&mut self, slice: u32, access: &Access) {
         match access.what {
             What::Forget => self.forget(access.address, access.bytes),
-            What::Copy { to } => self.forget(to, access.bytes),
+            What::Copy { to } => self.copy(access, to),
             What::Read | What::Write => self.count(slice, access),
         }
     }
@@ -62,8 +64,7 @@ impl PageAccesses {
     fn count(&mut self, slice: u32, access: &Access) {
         let writes = access.what == What::Write;
         for part in access.parts(PAGE_BYTES) {
-            let life = self.ended.get(&part.block).copied().unwrap_or(0);
-            let page = Page { number: part.block, life };
+            let page = self.page(part.block);
             self.first.entry(page).or_insert((access.thread, access.site));
             let counts = self.counts.entry((page, slice, access.thread)).or_default();
             *(if writes { &mut counts.writes } else { &mut counts.reads }) += 1;
@@ -77,6 +78,23 @@ impl PageAccesses {
         }
     }
 
+    fn page(&self, number: u64) -> Page {
+        Page { number, life: self.ended.get(&number).copied().unwrap_or(0) }
+    }
+
+    /// What lies in pages wholly in the range lies at `to` from now on: whoever accessed it first
+    /// did so wherever it was.
+    fn copy(&mut self, access: &Access, to: u64) {
+        self.forget(to, access.bytes);
+        let (from, to) = (access.address / PAGE_BYTES, to / PAGE_BYTES);
+        for page in 0..access.bytes / PAGE_BYTES {
+            if let Some(first) = self.first.get(&self.page(from + page)).copied() {
+                self.first.insert(self.page(to + page), first);
+                self.moved.insert(to + page);
+            }
+        }
+    }
+
     /// What lies in pages wholly in the range has gone, where anything was there.
     fn forget(&mut self, address: u64, bytes: u64) {
         let range = address.div_ceil(PAGE_BYTES)..address.saturating_add(bytes) / PAGE_BYTES;
@@ -86,6 +104,8 @@ impl PageAccesses {
         let end = (all(range.end.max(range.start)), none);
         let mut gone: Vec<u64> =
             self.touched.range(from..end).map(|((page, _), _)| page.number).collect();
+        gone.extend(self.moved.range(range.start..range.end.max(range.start)));
+        gone.sort_unstable();
         gone.dedup();
         for number in gone {
             let life = self.ended.entry(number).or_default();
@@ -125,6 +145,23 @@ mod tests {
         assert_eq!(replayed.first[&page], (ThreadId(1), 8));
         assert_eq!(replayed.touched[&(page, ThreadId(1))], Touched { lines: 0b111, written: 1 });
         assert_eq!(replayed.touched[&(page, ThreadId(0))], Touched { lines: 1 << 63, written: 0 });
+    }
+
+    #[test]
+    fn what_moves_was_accessed_first_where_it_was() {
+        let mut replayed = PageAccesses::default();
+        replayed.access(0, &access(3, What::Write, 0x1000, 8));
+        replayed.access(0, &access(0, What::Copy { to: 0x5000 }, 0x1000, 0x2000));
+        replayed.access(0, &access(0, What::Forget, 0x1000, 0x2000));
+        replayed.access(0, &access(1, What::Read, 0x5000, 8));
+        replayed.access(0, &access(1, What::Read, 0x6000, 8));
+        let first = |number, life| replayed.first[&Page { number, life }].0;
+        assert_eq!((first(5, 0), first(6, 0)), (ThreadId(3), ThreadId(1)));
+        // What came there and went again is no longer there.
+        replayed.access(0, &access(0, What::Copy { to: 0x9000 }, 0x5000, 0x1000));
+        replayed.access(0, &access(0, What::Forget, 0x9000, 0x1000));
+        replayed.access(0, &access(2, What::Read, 0x9000, 8));
+        assert_eq!(replayed.first[&Page { number: 9, life: 1 }].0, ThreadId(2));
     }
 
     #[test]

@@ -20,7 +20,15 @@ pub fn data_use(profile: &Profile) -> Option<DataUse> {
     if tables.pages.is_empty() || tables.accesses.is_empty() {
         return None;
     }
-    let objects = profile.objects.iter().map(|object| data_object(profile, object)).collect();
+    let mut objects: Vec<DataObject> =
+        profile.objects.iter().map(|object| data_object(profile, object)).collect();
+    // Of variables, their blocks alone know how large they are.
+    for block in &profile.blocks {
+        let object = &mut objects[block.object as usize];
+        if object.bytes == 0 && object.identity.is_symbol() {
+            object.bytes = block.bytes;
+        }
+    }
     let page = |page: &profile::PageRow| DataPage {
         number: page.address / PAGE_BYTES,
         object: page.object,

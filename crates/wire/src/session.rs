@@ -558,6 +558,9 @@ pub struct ThreadPage {
     pub allocating: Allocating,
     /// Ticks of the processor's clock in the dispatcher, which translates.
     pub translating: AtomicU64,
+    /// Bytes of its stack, which end at [`Self::stack`]; 0 where the call that created it has not
+    /// said so.
+    pub stack_bytes: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Header>() as u64 == PAGE);

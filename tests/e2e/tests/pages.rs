@@ -210,3 +210,36 @@ fn what_cannot_be_counted_by_page_is_refused() {
     refused(&["--undirected"], "'--pages'");
     refused(&["--sample"], "'--pages'");
 }
+
+#[test]
+fn what_moves_keeps_its_first_thread_and_what_looks_alike_stays_apart() {
+    let program = Target::new(Compiler::Gcc, "tests/programs/pages/moved.c");
+    let program = program.flags(&["-O1", "-g", "-pthread"]).build().unwrap();
+    let scratch = Scratch::new();
+    let folder = scratch.join("moved.tt");
+    let command = [program.to_str().unwrap()];
+    let recorded = Threadtalk::built().record(&folder, &["--pages"], &command);
+    recorded.run().expect_code(0);
+    let profile = Profile::load(&folder).unwrap();
+    let (pages, objects) = (&profile.pages.pages, &profile.objects);
+    let by_reader = profile.pages.accesses.iter().filter(|row| row.thread.0 == 1);
+    let read: BTreeMap<u32, u64> = by_reader.map(|row| (row.page, row.reads)).collect();
+    // Each page of the data has 64 lines, which are read so often.
+    let data: Vec<u32> =
+        read.iter().filter(|(_, reads)| **reads == 64 * 20).map(|p| *p.0).collect();
+    assert!(data.len() >= 64 * 6 + 14, "{} pages", data.len());
+    let mut places = BTreeSet::new();
+    for page in data.iter().map(|page| &pages[*page as usize]) {
+        let object = &objects[page.object as usize];
+        assert!(object.site != 0, "{page:?} {object:?}");
+        assert_eq!(page.touched_by.map(|thread| thread.0), Some(0), "{page:?} {object:?}");
+        assert!(places.insert((page.object, page.ordinal, page.offset)), "{page:?} {object:?}");
+    }
+    let mapped = |of: &&u32| objects[**of as usize].callers.contains("main at moved.c:57");
+    let alike: BTreeSet<u32> = data.iter().map(|page| pages[*page as usize].object).collect();
+    let alike: Vec<u32> = alike.iter().filter(mapped).copied().collect();
+    assert_eq!(alike.len(), 2, "{objects:?}");
+    // In the order in which they were made: the kernel maps downwards.
+    let start = |object: u32| pages.iter().find(|page| page.object == object).unwrap().address;
+    assert!(start(alike[0]) > start(alike[1]), "{alike:?}");
+}

@@ -5,9 +5,10 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
-enum { THREADS = 4, BYTES = 1 << 20, COUNT = BYTES / sizeof(double), ARRAYS = 5 };
+enum { THREADS = 4, BYTES = 1 << 20, COUNT = BYTES / sizeof(double), ARRAYS = 6 };
 static double *arrays[ARRAYS];
 
 static void *map(size_t bytes, int protection, int flags) {
@@ -39,6 +40,15 @@ static double *reserved(void) {
     return (double *)(void *)all;
 }
 
+// Is filled before it grows, which it cannot do where it is.
+static double *grown(void) {
+    char *half = map(BYTES / 2, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+    memset(half, 0, BYTES / 2);
+    char *to = map(2 * BYTES, PROT_NONE, MAP_PRIVATE);
+    char *all = mremap(half, BYTES / 2, BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, to + BYTES / 2);
+    return all == MAP_FAILED ? (abort(), NULL) : (double *)(void *)all;
+}
+
 static void *work(void *argument) {
     long thread = (long)argument;
     for (int round = 0; round < 4; round++)
@@ -49,7 +59,7 @@ static void *work(void *argument) {
 }
 
 int main(void) {
-    double *(*const make[ARRAYS])(void) = {simple, shared, filled, aligned, reserved};
+    double *(*const make[ARRAYS])(void) = {simple, shared, filled, aligned, reserved, grown};
     for (int a = 0; a < ARRAYS; a++) {
         arrays[a] = make[a]();
         for (int i = 0; i < COUNT; i++)

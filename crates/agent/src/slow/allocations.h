@@ -19,6 +19,7 @@
 #ifndef TT_ALLOCATIONS_H
 #define TT_ALLOCATIONS_H
 #include "lives.h"
+#include "pages.h"
 #include "program.h"
 #include "repeat.h"
 
@@ -325,6 +326,8 @@ static void end_call(struct thread *t, const struct call *c, u64 result) {
             add_shared(tt_session.blocks_unknown, 1);
     }
     add_block(t, &k);
+    if (tt_pages && (c->how == TAKES_PRODUCT || c->how == REALLOCATES || c->how == REALLOCATES_PRODUCT))
+        note_filled(&k);
 }
 
 // Code is reached to which calls return: with this stack pointer, if one does.

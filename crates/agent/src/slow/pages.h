@@ -32,18 +32,39 @@ COLD static int take_place(const struct thread *t, struct page_owner *owner, u64
     return found == page + 1;
 }
 
+// Says that the block lies on the page, unless it is known to hold another one.
+static void set_block(struct page_owner *owner, const struct known *k) {
+    u32 none = 0;
+    if (!__atomic_compare_exchange_n(&owner->group, &none, k->group, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        return;
+    owner->allocated_by = k->thread;
+    owner->start = k->start;
+    owner->bytes = k->bytes;
+    owner->ordinal = k->ordinal;
+}
+
 // Says which allocated block the address lies in, if it does.
 COLD static void note_block(struct page_owner *owner, u64 address) {
     struct known k;
-    u32 none = 0;
     struct block *b = block_at(address);
-    if (!b || !read_block(b, address, &k) ||
-        !__atomic_compare_exchange_n(&owner->group, &none, k.group, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-        return;
-    owner->allocated_by = k.thread;
-    owner->start = k.start;
-    owner->bytes = k.bytes;
-    owner->ordinal = k.ordinal;
+    if (b && read_block(b, address, &k))
+        set_block(owner, &k);
+}
+
+// The call that has allocated the block may have filled it: those pages were touched before
+// anything was known of it.
+COLD static void note_filled(const struct known *k) {
+    u64 last = (k->start + k->bytes - 1) >> PAGE_SHIFT;
+    for (u64 page = k->start >> PAGE_SHIFT; page <= last; page++) {
+        u64 place = page & ((1ull << PLACES_BITS) - 1), run = RUN_OF_PLACE(place);
+        if (!(__atomic_load_n(&tt_touched_runs[run / 64], __ATOMIC_RELAXED) >> run % 64 & 1)) {
+            page |= (1ull << PLACES_BITS) / RUNS - 1;
+            continue;
+        }
+        struct page_owner *owner = (struct page_owner *)tt_page_owners + place;
+        if (__atomic_load_n(&owner->page, __ATOMIC_RELAXED) == page + 1)
+            set_block(owner, k);
+    }
 }
 
 // The part of an access that lies in one page, from `start` to the byte at `end`.

@@ -42,6 +42,10 @@ impl Clone3 {
         self.words[STACK] + self.words[STACK_BYTES]
     }
 
+    pub fn stack_bytes(&self) -> u64 {
+        self.words[STACK_BYTES]
+    }
+
     pub fn thread_pointer(&self) -> u64 {
         self.words[THREAD_POINTER]
     }

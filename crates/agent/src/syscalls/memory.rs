@@ -7,6 +7,7 @@ use crate::filter::{self, Answer};
 use crate::grants;
 use crate::lock::Guard;
 use crate::lone;
+use crate::pages;
 use crate::proc;
 use crate::shadow;
 use crate::shared::mappings::Piece;
@@ -210,6 +211,7 @@ fn moved((old, old_bytes): (u64, u64), (new, new_bytes): (u64, u64), stays: bool
     forget(new, new + new_bytes);
     let bytes = old_bytes.min(new_bytes);
     shadow::copy(old, new, bytes);
+    pages::moved(old, new, bytes);
     if !(stays && proc::is_shared(new)) {
         forget(old, old + old_bytes);
     }

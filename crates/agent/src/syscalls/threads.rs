@@ -146,6 +146,8 @@ fn note_memory(child: &Thread, frame: &Frame, clone3: Option<&Clone3>) {
     let a = frame.arguments();
     let (stack, tls) = clone3.map_or((a[1], a[4]), |c| (c.stack_top(), c.thread_pointer()));
     child.shared().stack.store(stack, Ordering::Relaxed);
+    let bytes = clone3.map_or(0, Clone3::stack_bytes);
+    child.shared().stack_bytes.store(bytes, Ordering::Relaxed);
     child.shared().thread_pointer.store(tls, Ordering::Relaxed);
 }
 

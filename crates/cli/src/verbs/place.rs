@@ -306,7 +306,9 @@ fn from_profile(profile: &Profile, choice: Choice) -> Application {
         events: choice.kind().words(profile.meta.parameters.block_bytes),
         quiet: hardly_talk(profile),
         // Bytes that threads share have no cost in time that could be added to that of memory.
-        usage: report::data_use(profile).filter(|_| !choice.kind().is_shared()),
+        usage: report::data_use(profile)
+            .map(DataUse::joined)
+            .filter(|_| !choice.kind().is_shared()),
         phases: RunPhases::of(profile, choice).filter(|_| !choice.kind().is_shared()),
         reliability: Reliability::of(profile, choice),
     }

@@ -6,8 +6,10 @@ use crate::sites;
 use allocations::chain::Entry;
 use allocations::entered;
 use allocations::mapping::{Address, Call, unmap};
+use allocations::moves;
 use allocations::real::real;
 use core::ffi::c_int;
+use injected::policies::PAGE;
 
 entered!(6: mmap = mmap_from, mmap64 = mmap_from);
 
@@ -57,6 +59,13 @@ pub unsafe extern "C" fn mremap(
     to: Address,
 ) -> Address {
     let placed = mappings::from(old as u64);
+    let wanted = moves::Call {
+        old: old as u64,
+        old_bytes: whole(old_bytes),
+        bytes: whole(bytes),
+        flags,
+        to: if flags & libc::MREMAP_FIXED != 0 { to as u64 } else { 0 },
+    };
     type Mremap = unsafe extern "C" fn(Address, usize, usize, c_int, Address) -> Address;
     let made = match real!(MREMAP as Mremap) {
         // SAFETY: the program's own call; the C library looks at the last argument only if it has
@@ -67,8 +76,34 @@ pub unsafe extern "C" fn mremap(
             libc::syscall(libc::SYS_mremap, old, old_bytes, bytes, flags, to) as Address
         },
     };
+    let made = match made {
+        // SAFETY: errno is the thread's own.
+        libc::MAP_FAILED if unsafe { *libc::__errno_location() } == libc::EFAULT => {
+            in_parts(wanted).unwrap_or(made)
+        }
+        made => made,
+    };
     if let Some(record) = placed.filter(|_| made != libc::MAP_FAILED) {
-        mappings::moved(record, made as u64, bytes as u64);
+        mappings::moved(record, made as u64, (wanted.old_bytes, wanted.bytes));
     }
     made
+}
+
+fn whole(bytes: usize) -> u64 {
+    (bytes as u64).next_multiple_of(PAGE)
+}
+
+/// Moves a mapping that our policies have divided; `None`: they have not, or it fails, and errno
+/// says why.
+#[cold]
+fn in_parts(wanted: moves::Call) -> Option<Address> {
+    let next = mappings::next_policy(wanted.old)?;
+    match moves::in_parts(&mut moves::Here, wanted, &next) {
+        Ok(address) => Some(address as Address),
+        Err(error) => {
+            // SAFETY: errno is the thread's own.
+            unsafe { *libc::__errno_location() = error };
+            None
+        }
+    }
 }

@@ -26,11 +26,16 @@ impl DataIdentity {
         let words = (&self.name, &self.callers) == (&found.name, &found.callers)
             && (&self.function, &self.file, self.line)
                 == (&found.function, &found.file, found.line);
-        if words && self.code == found.code {
+        // Where debugging information was stripped, the same build has the same code still.
+        let is_named = !found.file.is_empty();
+        let may_be_stripped =
+            !is_named && (found.function.is_empty() || found.function == self.function);
+        let same_code = !self.code.is_empty() && self.code == found.code;
+        if same_code && (words || may_be_stripped) {
             return Some(Fit::Code);
         }
         // Without debugging information, the words hold offsets.
-        if words && !found.file.is_empty() {
+        if words && is_named {
             return Some(Fit::Words);
         }
         let own = function(self.name.strip_prefix("in ")?);
@@ -39,15 +44,6 @@ impl DataIdentity {
             && found.name.strip_prefix("in ").map(function) == Some(own)
             && self.callers.split("; ").map(function).eq(found.callers.split("; ").map(function));
         (is_known && functions).then_some(Fit::Functions)
-    }
-
-    /// Whether it is static data that is known by a symbol, not by its section or file only.
-    pub fn is_symbol(&self) -> bool {
-        let name = &self.name;
-        self.region == "static"
-            && !name.is_empty()
-            && !name.starts_with('.')
-            && !name.starts_with("data (")
     }
 
     fn is_on_stack(&self) -> bool {

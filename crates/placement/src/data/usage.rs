@@ -2,6 +2,7 @@
 
 use crate::plan::PlanIdentity;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 
 /// The share of accesses that are taken to pass a thread's private caches where that was not
 /// recorded. An estimate: L2 misses of scientific kernels are a few per cent of their accesses.
@@ -47,6 +48,25 @@ impl DataIdentity {
             "stack" | "thread-local" => self.thread.is_some(),
             "heap" | "anonymous" => !self.code.is_empty() || !self.function.is_empty(),
             _ => !self.name.is_empty(),
+        }
+    }
+
+    /// Whether it is static data that is known by a symbol, not by its section or file only.
+    pub fn is_symbol(&self) -> bool {
+        let name = &self.name;
+        self.region == "static"
+            && !name.is_empty()
+            && !name.starts_with('.')
+            && !name.starts_with("static data (")
+    }
+
+    /// Whether a run can put it somewhere. Pages of files are in the page cache, which ignores
+    /// where a program wants them; sections of another build have something else there.
+    pub fn can_be_placed(&self) -> bool {
+        match self.region.as_str() {
+            "static" => self.is_symbol(),
+            "mapped file" => false,
+            _ => self.is_known(),
         }
     }
 }
@@ -119,8 +139,75 @@ pub struct DataUse {
 }
 
 impl DataUse {
+    /// The same with one page for what was at several addresses, one after the other: a part of an
+    /// allocated block or mapping that has moved.
+    #[must_use]
+    pub fn joined(self) -> Self {
+        let mut known: HashMap<(u32, u64, u64), u32> = HashMap::new();
+        let mut pages: Vec<DataPage> = Vec::with_capacity(self.pages.len());
+        let mut number = |page: &DataPage| {
+            let region = self.objects[page.object as usize].identity.region.as_str();
+            let next = pages.len() as u32;
+            let place = (page.object, page.ordinal, page.offset);
+            let of = match matches!(region, "heap" | "anonymous") && page.object != 0 {
+                true => *known.entry(place).or_insert(next),
+                false => next,
+            };
+            match pages.get_mut(of as usize) {
+                Some(first) => first.touched_by = first.touched_by.or(page.touched_by),
+                None => pages.push(*page),
+            }
+            of
+        };
+        let numbers: Vec<u32> = self.pages.iter().map(&mut number).collect();
+        if pages.len() == self.pages.len() {
+            return self;
+        }
+        let mut accesses = self.accesses;
+        accesses.iter_mut().for_each(|access| access.page = numbers[access.page as usize]);
+        accesses.sort_by_key(|access| access.page);
+        Self { pages, accesses, ..self }
+    }
+
     /// The accesses of each page in turn.
     pub(crate) fn by_page(&self) -> impl Iterator<Item = &[DataAccess]> {
         self.accesses.chunk_by(|a, b| a.page == b.page)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_moved_is_one_page() {
+        let object = |region: &str| DataObject {
+            identity: DataIdentity { region: region.into(), ..DataIdentity::default() },
+            bytes: 0,
+        };
+        let page = |number, object, offset, touched_by| DataPage {
+            number,
+            object,
+            ordinal: 0,
+            offset,
+            touched_by,
+        };
+        let pages = vec![
+            page(1, 1, 0, None),
+            page(2, 1, 4096, Some(0)),
+            page(7, 1, 0, Some(2)),
+            // Of a variable, pages at the same offset are others.
+            page(8, 2, 0, None),
+            page(9, 2, 0, None),
+        ];
+        let access =
+            |page, thread| DataAccess { page, stretch: 0, thread, count: 1, reaching: 0.0 };
+        let accesses = (0..5).map(|page| access(page, page)).collect();
+        let objects = vec![DataObject::default(), object("anonymous"), object("static")];
+        let joined = DataUse { objects, pages, accesses, ..DataUse::default() }.joined();
+        let numbers: Vec<u64> = joined.pages.iter().map(|page| page.number).collect();
+        assert_eq!((numbers, joined.pages[0].touched_by), (vec![1, 2, 8, 9], Some(2)));
+        let of: Vec<(u32, u32)> = joined.accesses.iter().map(|a| (a.page, a.thread)).collect();
+        assert_eq!(of, [(0, 0), (0, 2), (1, 1), (2, 3), (3, 4)]);
     }
 }

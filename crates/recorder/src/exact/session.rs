@@ -161,6 +161,8 @@ pub struct RawThread {
     pub name: String,
     /// Stack pointer with which it was created; 0 when unknown.
     pub stack: u64,
+    /// Bytes of its stack, which end there; 0 when unknown.
+    pub stack_bytes: u64,
     /// Thread pointer with which it was created; 0 when unknown.
     pub thread_pointer: u64,
     /// Tracked blocks for which it has counted the first late event.
@@ -544,6 +546,7 @@ fn raw_thread(page: &ThreadPage, [instructions, loads, stores]: [u64; 3]) -> Raw
         ended_ns: page.ended_ns.load(Relaxed),
         name: text(&page.name),
         stack: page.stack.load(Relaxed),
+        stack_bytes: page.stack_bytes.load(Relaxed),
         thread_pointer: page.thread_pointer.load(Relaxed),
         late_blocks: page.late_blocks.load(Relaxed),
         touched: page.footprint.touched.each_ref().map(|count| count.load(Relaxed)),

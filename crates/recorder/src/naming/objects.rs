@@ -5,6 +5,7 @@
 //! by the zone of memory that it is in.
 //! Neighbours: `session` has the records, `places` names addresses, `tables` asks.
 
+use crate::alike;
 use crate::allocated::{RawBlock, RawGroup, add_freed};
 use crate::elements;
 use crate::error::RecorderError;
@@ -17,7 +18,7 @@ use crate::session::Session;
 use crate::stack_variables::{OnStack, at_byte};
 use crate::static_lines::shortened;
 use profile::{BlockRow, EventRow, FieldRow, ObjectRow, PAGE_BYTES, PageRow, PageTables, SiteRow};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Acquire;
@@ -144,12 +145,19 @@ pub fn name(
             texts.entry(line).or_insert(text);
         }
     }
+    // Of pages, unlike of events, nothing says which file they were in.
+    places.set_mapped(std::iter::empty());
     naming.name_pages(pages, places, sites);
+    places.set_mapped(allocated.mapped.values());
     pages::without_ours(pages, &naming.rows);
-    let Naming { rows, blocks, of_groups, .. } = naming;
-    let blocks = without_doubles(blocks);
+    let Naming { mut rows, blocks, of_groups, .. } = naming;
+    let mut groups = of_groups.into_iter().map(|(group, row)| (row, group)).collect();
+    let order = alike::in_order(&mut rows, &mut groups);
+    events.iter_mut().for_each(|event| event.object = order[event.object as usize]);
+    pages.pages.iter_mut().for_each(|page| page.object = order[page.object as usize]);
+    let ordered = |block: BlockRow| BlockRow { object: order[block.object as usize], ..block };
+    let blocks = without_doubles(blocks.into_iter().map(ordered).collect());
     let mut objects = Objects { rows, blocks, fields: Vec::new(), texts };
-    let groups = of_groups.into_iter().map(|(group, row)| (row, group)).collect();
     elements::tell(&mut objects, events, &groups, allocated, places);
     objects
 }
@@ -392,7 +400,7 @@ impl Naming<'_> {
 
     /// The row of a file's small variables, of which this is one.
     fn row_of_data(&mut self, one: &Lying, file: &str) -> u32 {
-        let (region, name) = (one.region.clone(), format!("data ({file})"));
+        let (region, name) = (one.region.clone(), format!("static data ({file})"));
         self.row_named(&Lying { bytes: 0..0, region, name, variable: 0..0 })
     }
 
@@ -516,15 +524,22 @@ impl Naming<'_> {
         number
     }
 
-    /// Adds the row of a group. What a process has mapped may be there in its children, too.
+    /// Adds the row of a group. What a process has mapped may be there in its children, too: the
+    /// first group of each process with these words, the second one of each, and so on.
     fn add_group(&mut self, row: ObjectRow) -> u32 {
         let next = self.rows.len() as u32;
         if row.region == "anonymous" {
             let bytes = row.bytes.checked_div(row.blocks).unwrap_or(0);
-            let what = format!("{}\n{}\n{bytes}", row.name, row.callers);
-            let known = *self.of_names.entry((row.region.clone(), what)).or_insert(next);
-            if known != next {
-                return known;
+            let of_process: HashSet<u32> = self.of_groups.values().copied().collect();
+            for number in 0.. {
+                let what = format!("{}\n{}\n{bytes}\n{number}", row.name, row.callers);
+                let known = *self.of_names.entry((row.region.clone(), what)).or_insert(next);
+                if known == next {
+                    break;
+                }
+                if !of_process.contains(&known) {
+                    return known;
+                }
             }
         }
         self.rows.push(row);

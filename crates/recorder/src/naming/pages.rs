@@ -145,7 +145,8 @@ mod tests {
     #[test]
     fn pages_of_our_libraries_are_left_out_and_the_rest_is_numbered_anew() {
         let named = |name: &str| ObjectRow { name: name.into(), ..ObjectRow::default() };
-        let objects = [named(""), named("data (libthreadtalk_agent.so)"), named("grid (app)")];
+        let objects =
+            [named(""), named("static data (libthreadtalk_agent.so)"), named("grid (app)")];
         let mut tables = tables_of(&[2, 1, 0, 1, 2]);
         without_ours(&mut tables, &objects);
         assert_eq!(tables.pages.iter().map(|page| page.object).collect::<Vec<_>>(), [2, 0, 2]);

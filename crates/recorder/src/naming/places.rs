@@ -116,7 +116,7 @@ impl<'a> Places<'a> {
     fn whole_file(&self, file: &Mapped) -> (String, String) {
         let is_library = self.images.iter().any(|image| file.is(&image.path, image.bias));
         match is_library {
-            true => ("static".into(), format!("data ({})", file_name(&file.path))),
+            true => ("static".into(), format!("static data ({})", file_name(&file.path))),
             false => ("mapped file".into(), file.path.clone()),
         }
     }

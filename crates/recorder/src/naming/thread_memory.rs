@@ -29,8 +29,9 @@ pub enum Part {
 
 /// The memory of all threads of a process.
 pub struct ThreadMemory {
-    /// (stack pointer, thread pointer, thread), ascending; of threads whose stack is known.
-    stacks: Vec<(u64, u64, u32)>,
+    /// (stack pointer, thread pointer, thread, bytes of the stack or 0), ascending; of threads
+    /// whose stack is known.
+    stacks: Vec<(u64, u64, u32, u64)>,
     /// (thread pointer, thread), ascending.
     pointers: Vec<(u64, u32)>,
     /// At most this many bytes of thread-local data lie below a thread pointer.
@@ -45,7 +46,7 @@ impl ThreadMemory {
         let numbered = || threads.iter().zip(0u32..);
         let mut stacks: Vec<_> = numbered()
             .filter(|(thread, _)| thread.stack != 0)
-            .map(|(thread, id)| (thread.stack, thread.thread_pointer, id))
+            .map(|(thread, id)| (thread.stack, thread.thread_pointer, id, thread.stack_bytes))
             .collect();
         let mut pointers: Vec<_> = numbered()
             .filter(|(thread, _)| thread.thread_pointer != 0)
@@ -58,7 +59,7 @@ impl ThreadMemory {
 
     /// The same with threads that are numbered from `first` on.
     pub fn counted_from(mut self, first: u32) -> Self {
-        self.stacks.iter_mut().for_each(|(.., thread)| *thread += first);
+        self.stacks.iter_mut().for_each(|(_, _, thread, _)| *thread += first);
         self.pointers.iter_mut().for_each(|(_, thread)| *thread += first);
         self.first = first;
         self
@@ -70,9 +71,9 @@ impl ThreadMemory {
     }
 
     /// What lies at `address`, and whose it is; `within` is the mapping around it, which must be
-    /// known for a stack.
+    /// known for a stack whose size is not.
     pub fn find(&self, address: u64, within: Option<&Range<u64>>) -> Option<(Part, String)> {
-        self.at_pointer(address).or_else(|| self.in_stack(address, within?))
+        self.at_pointer(address).or_else(|| self.in_stack(address, within))
     }
 
     /// The thread whose thread pointer is near.
@@ -95,14 +96,17 @@ impl ThreadMemory {
     }
 
     /// The thread whose stack begins next above.
-    fn in_stack(&self, address: u64, within: &Range<u64>) -> Option<(Part, String)> {
+    fn in_stack(&self, address: u64, within: Option<&Range<u64>>) -> Option<(Part, String)> {
         let above = self.stacks.partition_point(|(stack, ..)| *stack <= address);
         let top = self.stacks.get(above).map(|(stack, ..)| *stack)?;
-        if top > within.end {
-            return None;
-        }
+        let reaches = |bytes: u64| match bytes {
+            0 => within.is_some_and(|within| top <= within.end),
+            bytes => top.saturating_sub(bytes) <= address,
+        };
         let same = self.stacks[above..].iter().take_while(|(stack, ..)| *stack == top);
-        Some((Part::Stack, owners(same.map(|(.., thread)| *thread))))
+        let mut own = same.filter(|(.., bytes)| reaches(*bytes)).map(|(_, _, thread, _)| *thread);
+        let first = own.next()?;
+        Some((Part::Stack, owners(std::iter::once(first).chain(own))))
     }
 }
 
@@ -165,5 +169,15 @@ mod tests {
         // A stack that begins beyond the mapping is another's.
         assert_eq!(memory.find(0x1_e000, Some(&(0x1_0000..0x1_e800))), None);
         assert_eq!(ThreadMemory::new(&[], 0).find(0x5000, None), None);
+    }
+
+    #[test]
+    fn stacks_of_a_known_size_need_no_mapping() {
+        let sized = |stack, stack_bytes| RawThread { stack_bytes, ..thread(stack, 0) };
+        let memory =
+            ThreadMemory::new(&[thread(0, 0), sized(0x9000, 0x2000), thread(0xf000, 0)], 0);
+        let owner = |address| memory.find(address, None).map(|(_, owner)| owner);
+        assert_eq!(owner(0x7000).as_deref(), Some("T1"));
+        assert_eq!((owner(0x6fff), owner(0xe000)), (None, None));
     }
 }

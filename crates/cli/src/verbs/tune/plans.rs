@@ -7,8 +7,8 @@
 use crate::verbs::place::phases;
 use analysis::{Choice, MatrixKind};
 use placement::{
-    DataPolicy, JointRequest, Phased, Placement, Plan, PlanData, PolicyKind, Request, lower_bound,
-    place, place_at, plan_jointly,
+    DataPolicy, DataUse, JointRequest, Phased, Placement, Plan, PlanData, PolicyKind, Request,
+    lower_bound, place, place_at, plan_jointly,
 };
 use profile::Profile;
 use report::RunPhases;
@@ -105,7 +105,7 @@ pub fn with_data(
     costs: &Costs,
     policy: Option<PolicyKind>,
 ) -> anyhow::Result<Vec<Plan>> {
-    let Some(usage) = report::data_use(profile) else { return Ok(Vec::new()) };
+    let Some(usage) = report::data_use(profile).map(DataUse::joined) else { return Ok(Vec::new()) };
     let tasks = report::tasks(profile, Choice::of_talk(profile));
     let request = Request::new(policy.unwrap_or_default());
     let Request { seed, effort, jobs, .. } = request;
