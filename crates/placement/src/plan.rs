@@ -58,6 +58,15 @@ pub struct PlanIdentity {
     pub name: String,
 }
 
+impl PlanIdentity {
+    /// Whether it is the same thread of the same recorded run. Names do not matter: not all parts
+    /// of a plan know them.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let Self { start_routine, parent, ordinal, .. } = self;
+        (start_routine, parent, ordinal) == (&other.start_routine, &other.parent, &other.ordinal)
+    }
+}
+
 impl From<&ThreadIdentity> for PlanIdentity {
     fn from(identity: &ThreadIdentity) -> Self {
         Self {

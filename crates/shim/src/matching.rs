@@ -11,7 +11,7 @@ use crate::maps::{self, Place};
 use crate::plan::{self, Plan};
 use crate::sys;
 use core::sync::atomic::Ordering::*;
-use wire::launch::{MAX_STRANGERS, NONE, Slot, life};
+use wire::launch::{MAX_STRANGERS, NONE, Slot, is_same_library, life};
 
 /// What was found for a thread that is about to be created.
 #[derive(Clone, Copy)]
@@ -99,19 +99,24 @@ fn claim(slot: &Slot) -> bool {
 }
 
 /// First slot of the threads with this creator and routine; else of those with this routine whose
-/// creator is not known, because they ran already when recording began.
+/// creator is not known, because they ran already when recording began. Where the plan has no such
+/// routine, the same of those from any version of its library: they have few start routines, in
+/// most cases one.
 fn group_of(plan: Plan, creator: u32, place: Option<&Place>) -> Option<usize> {
     let place = place?;
     let parent = plan.slots.get(creator as usize).map(|slot| slot.thread.load(Relaxed));
-    let first = |parent: u32| {
+    let exact =
+        |slot: &Slot| slot.offset.load(Relaxed) == place.offset && slot.module == place.module;
+    let other_version = |slot: &Slot| is_same_library(&slot.module, &place.module);
+    let first = |of_parent: u32, fits: &dyn Fn(&Slot) -> bool| {
         plan.slots.iter().position(|slot| {
-            slot.by_order.load(Relaxed) == 0
-                && slot.parent.load(Relaxed) == parent
-                && slot.offset.load(Relaxed) == place.offset
-                && slot.module == place.module
+            slot.by_order.load(Relaxed) == 0 && slot.parent.load(Relaxed) == of_parent && fits(slot)
         })
     };
-    parent.and_then(first).or_else(|| first(NONE))
+    let any = |fits: &dyn Fn(&Slot) -> bool| {
+        parent.and_then(|parent| first(parent, fits)).or_else(|| first(NONE, fits))
+    };
+    any(&exact).or_else(|| any(&other_version))
 }
 
 fn same_group(a: &Slot, b: &Slot) -> bool {

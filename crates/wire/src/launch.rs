@@ -185,3 +185,26 @@ const _: () = assert!(size_of::<Header>() as u64 == PAGE);
 const _: () = assert!(size_of::<Slot>() as u64 == PAGE);
 const _: () = assert!(size_of::<Stranger>() == 128);
 const _: () = assert!(SLOTS_OFFSET.is_multiple_of(PAGE));
+
+/// Whether these file names, NUL-padded, are of versions of the same shared library:
+/// `libgomp.so.1` and `libgomp.so.1.0.0`.
+pub fn is_same_library(a: &[u8], b: &[u8]) -> bool {
+    let stem = |name: &[u8]| name.windows(3).position(|part| part == b".so");
+    match (stem(a), stem(b)) {
+        (Some(in_a), Some(in_b)) => in_a > 0 && a.get(..in_a) == b.get(..in_b),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_a_library_are_the_same_library() {
+        assert!(is_same_library(b"libgomp.so.1\0", b"libgomp.so.1.0.0\0"));
+        assert!(is_same_library(b"libx.so\0", b"libx.so.2\0"));
+        assert!(!is_same_library(b"libgomp.so.1\0", b"libgom.so.1\0"));
+        assert!(!is_same_library(b"app\0", b"app\0") && !is_same_library(b".so", b".so"));
+    }
+}

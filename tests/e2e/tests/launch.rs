@@ -3,7 +3,7 @@
 //! The target programs print where they are really bound, from /proc, which nothing stands in front
 //! of, beside what they are shown. CPUs 0 and 1 are used; fewer means skipped.
 
-use e2e::launch::{outcomes, plan, program, run, two_cpus};
+use e2e::launch::{outcomes, plan, program, run, run_with, two_cpus};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use test_support::{Compiler, Scratch, Target, Threadtalk, probe};
@@ -164,6 +164,36 @@ fn threads_are_recognised_by_routine_and_ordinal_else_by_name() {
     assert_eq!(outcomes(&bindings), ["as planned"; 4], "{outcome}");
     assert_eq!(bindings["unplanned_threads"], 1, "{bindings}");
     assert_eq!(bindings["unplanned"][0]["name"], "worker-h", "{bindings}");
+}
+
+/// The OpenMP runtime of the recorded run was another version, which starts threads elsewhere.
+#[test]
+fn threads_of_another_version_of_a_library_are_recognised() {
+    if !two_cpus("another version of OpenMP") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let binary = program(Compiler::Gcc, "openmp.c", &["-O2", "-fopenmp"]).unwrap();
+    let [profile, file] = ["openmp.tt", "plan.json"].map(|name| scratch.join(name));
+    let command = [binary.to_str().unwrap()];
+    let record = Threadtalk::built().record(&profile, &[], &command);
+    record.env("OMP_NUM_THREADS", "4").run().expect_code(0);
+    let place = Threadtalk::built().verb("place").arg(&profile).arg("-o").arg(&file);
+    place.run().expect_code(0);
+    let mut plan: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let mut changed = 0;
+    for slot in plan["slots"].as_array_mut().unwrap() {
+        let routine = &mut slot["identity"]["start_routine"];
+        if routine.as_str().is_some_and(|routine| routine.contains("libgomp.so")) {
+            *routine = "libgomp.so.9.9+0x123456".into();
+            changed += 1;
+        }
+    }
+    assert_eq!(changed, 3, "{plan}");
+    std::fs::write(&file, plan.to_string()).unwrap();
+    let run = Threadtalk::built().verb("run").env("OMP_NUM_THREADS", "4");
+    let (outcome, bindings) = run_with(run, &scratch, &file, &command);
+    assert_eq!(outcomes(&bindings), ["as planned"; 4], "{outcome}");
 }
 
 /// Threads run as planned, and one line says why data stays where it is touched first.

@@ -160,6 +160,34 @@ fn huge_pages_of_what_stays_take_in_nothing_that_is_planned() {
 }
 
 #[test]
+fn stacks_lie_as_planned() {
+    if !can_boot("stacks on four nodes") {
+        return;
+    }
+    let (scratch, out) = (Scratch::new(), Scratch::new());
+    let (binary, _) =
+        allocating(Compiler::Gcc, "stacks.c", &["-O2", "-g", "-pthread"]).expect("gcc");
+    let command = binary.display().to_string();
+    let plan = scratch.join("plan.json");
+    place(&recorded(&scratch, &[&command]), &plan, "numa:4 core:2 pu:1");
+    let guest = Guest::new(Machine::even(4, 2)).threadtalk().out(out.path());
+    let guest = guest.file(&plan, "/plan.json").program(&command);
+    let script = format!("threadtalk run -q --plan /plan.json -o /out/run.json -- {command}");
+    let ended = guest.run(&script).unwrap().expect_code(0);
+    let all: Value = serde_json::from_slice(&std::fs::read(out.join("run.json")).unwrap()).unwrap();
+    let objects = all["data"]["objects"].as_array().unwrap().iter();
+    let stacks: Vec<&Value> =
+        objects.filter(|object| object["object"]["region"] == "stack").collect();
+    let pages = |which: &str| -> Vec<u64> {
+        stacks.iter().map(|stack| stack["pages"][which].as_u64().unwrap()).collect()
+    };
+    let (right, wrong) = (pages("as_planned"), pages("elsewhere"));
+    let large = right.iter().filter(|pages| **pages >= 128).count();
+    assert_eq!(large, 4, "{all:#}\n{ended}");
+    assert_eq!(wrong.iter().sum::<u64>(), 0, "{all:#}\n{ended}");
+}
+
+#[test]
 fn data_lies_as_planned_on_two_nodes() {
     on(2);
 }

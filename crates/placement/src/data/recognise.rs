@@ -6,7 +6,6 @@
 
 use crate::data::file::{PlanData, PlanObject, PlanRange};
 use crate::data::usage::{DataIdentity, DataObject};
-use crate::plan::PlanIdentity;
 use std::collections::{BTreeMap, HashMap};
 
 /// How well an object fits.
@@ -206,11 +205,8 @@ fn fit(planned: &DataIdentity, bytes: u64, object: &DataObject) -> Option<Fit> {
 
 /// Whether both lie on the stack of the same thread, or are its own data.
 fn is_same_thread(a: &DataIdentity, b: &DataIdentity) -> bool {
-    let thread = |of: &DataIdentity| {
-        let PlanIdentity { start_routine, parent, ordinal, .. } = of.thread.clone()?;
-        Some((start_routine, parent, ordinal))
-    };
-    a.is_on_stack() && b.is_on_stack() && thread(a).is_some() && thread(a) == thread(b)
+    let same = a.thread.as_ref().zip(b.thread.as_ref()).is_some_and(|(a, b)| a.is_same(b));
+    a.is_on_stack() && b.is_on_stack() && same
 }
 
 /// Bytes that go to the same place, by its words, and the first range of them.
@@ -242,6 +238,7 @@ fn stacks(plan: &PlanData) -> Vec<(&DataIdentity, &PlanRange)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::PlanIdentity;
 
     fn heap(line: u32, offset: u64) -> DataIdentity {
         DataIdentity {

@@ -18,9 +18,9 @@ impl DataMemory {
     fn on_stack(&self, slot: &PlanSlot) -> impl Iterator<Item = &PlanObject> {
         let thread = slot.identity.clone();
         self.tables.objects.iter().filter(move |object| {
+            let of_thread = object.identity.thread.as_ref().zip(thread.as_ref());
             matches!(object.identity.region.as_str(), "stack" | "thread-local")
-                && thread.is_some()
-                && object.identity.thread == thread
+                && of_thread.is_some_and(|(a, b)| a.is_same(b))
         })
     }
 
