@@ -212,6 +212,11 @@ pub fn new_record() -> Option<&'static Record> {
     LOCK.with(|| records::make().map(|(_, record)| record))
 }
 
+/// Whether memory of our own begins in `bytes` from `start` on.
+pub fn is_in(start: u64, bytes: u64) -> bool {
+    bytes > 0 && runs::owns(start as *mut u8)
+}
+
 /// Lists a block for the launcher, at the place that its run has there.
 #[inline(always)]
 pub fn list_block(session: Session, record: &Record, start: u64, bytes: u64, entry: u32) {

@@ -60,6 +60,15 @@ fn at(address: u64) -> Option<&'static Record> {
     })
 }
 
+/// Whether a placed mapping is in part in `bytes` from `start` on.
+pub fn is_in(start: u64, bytes: u64) -> bool {
+    known().any(|record| {
+        let first = record.block.load(Relaxed);
+        let end = first + record.bytes.load(Relaxed);
+        first != 0 && first < start.saturating_add(bytes) && start < end
+    })
+}
+
 /// A record that is free, or a new one. Under the lock.
 fn free_record() -> Option<&'static Record> {
     if let Some(free) = known().find(|record| record.block.load(Relaxed) == 0) {

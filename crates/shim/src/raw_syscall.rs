@@ -1,11 +1,12 @@
-//! `syscall(2)`'s library function: affinity calls are looked at, everything else goes straight to
-//! the kernel.
+//! `syscall(2)`'s library function: affinity calls are looked at, what concerns data is passed on
+//! to the library that places it, everything else goes straight to the kernel.
 //!
 //! LLVM's OpenMP runtime asks for and sets affinities this way.
 
 use crate::affinity::raw_affinity_call;
 use crate::sys;
 use core::ffi::{c_int, c_long, c_void};
+use injected::next;
 
 /// Results from here on, as unsigned numbers, are negative error codes.
 const FIRST_ERROR: usize = -4095_isize as usize;
@@ -24,6 +25,14 @@ pub unsafe extern "C" fn syscall(
     e: usize,
     f: usize,
 ) -> c_long {
+    type Call = unsafe extern "C" fn(c_long, usize, usize, usize, usize, usize, usize) -> c_long;
+    // The library that places data looks at these.
+    if matches!(number, libc::SYS_mbind | libc::SYS_seccomp)
+        && let Some(next) = next!(c"syscall": Call)
+    {
+        // SAFETY: the program's own call.
+        return unsafe { next(number, a, b, c, d, e, f) };
+    }
     // SAFETY: the program's own call.
     let result = unsafe {
         match number {

@@ -154,6 +154,8 @@ pub struct Header {
     pub finished: AtomicU32,
     /// The next [`Block`] that is nobody's.
     pub next_block: AtomicU32,
+    /// How often the program has set a policy for memory that the plan places.
+    pub own_ranges: AtomicU64,
 }
 
 /// [`Request::state`].

@@ -183,9 +183,15 @@ fn data_that_cannot_be_placed_is_left_alone_with_a_reason() {
     assert_eq!(outcome.stdout_text(), "all well\n", "{outcome}");
     assert_eq!(pages(&data, "as_planned"), 0, "{data:#}");
     assert!(outcome.stderr_text().contains("sets a memory policy of its own"), "{outcome}");
-    let (outcome, _) = run(&scratch, &plan, &[command[0], "seccomp"]);
-    assert_eq!(outcome.stdout_text(), "all well\n", "{outcome}");
-    assert!(outcome.stderr_text().contains("forbade itself system calls"), "{outcome}");
+    for (how, said) in [
+        ("seccomp", "forbade itself system calls"),
+        ("seccomp by number", "forbade itself system calls"),
+        ("bound", "1 time, the program set a memory policy for what the plan places"),
+    ] {
+        let (outcome, _) = run(&scratch, &plan, &[command[0], how]);
+        assert_eq!(outcome.stdout_text(), "all well\n", "{how}: {outcome}");
+        assert!(outcome.stderr_text().contains(said), "{how}: {outcome}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 // Blocks of every form: each keeps its contents and alignment however it is resized and freed.
-// Prints "all well". With an argument, it sets a policy of its own first, or a seccomp filter.
+// Prints "all well". With an argument, it sets a policy of its own first, for a thread or a block
+// ("bound"), or a seccomp filter.
 #define _GNU_SOURCE
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -17,12 +18,12 @@
 enum { BYTES = 100000 };
 char table[65536];
 
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            printf("line %d: %s\n", __LINE__, #condition);                                         \
-            exit(1);                                                                               \
-        }                                                                                          \
+#define CHECK(condition)                                                                                     \
+    do {                                                                                                     \
+        if (!(condition)) {                                                                                  \
+            printf("line %d: %s\n", __LINE__, #condition);                                                   \
+            exit(1);                                                                                         \
+        }                                                                                                    \
     } while (0)
 
 static void fill(char *block, size_t bytes, char what) {
@@ -67,9 +68,7 @@ __attribute__((noinline)) static char *posix(size_t align, size_t bytes) {
     return block;
 }
 
-__attribute__((noinline)) static char *grown(char *block, size_t bytes) {
-    return realloc(block, bytes);
-}
+__attribute__((noinline)) static char *grown(char *block, size_t bytes) { return realloc(block, bytes); }
 
 __attribute__((noinline)) static char *in_turn(size_t bytes) { return malloc(bytes); }
 
@@ -114,12 +113,15 @@ static void resize(void) {
     free(block);
 }
 
-static void forbid(void) {
+static void forbid(int by_number) {
     // Everything is allowed, but who cannot see that asks for nothing any more.
     struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     struct sock_fprog program = {1, &allow};
     CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0);
+    if (by_number)
+        CHECK(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0);
+    else
+        CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0);
 }
 
 int main(int count, char **arguments) {
@@ -129,7 +131,15 @@ int main(int count, char **arguments) {
     }
     char *before = plain(BYTES);
     if (count > 1 && !strcmp(arguments[1], "seccomp"))
-        forbid();
+        forbid(0);
+    if (count > 1 && !strcmp(arguments[1], "seccomp by number"))
+        forbid(1);
+    if (count > 1 && !strcmp(arguments[1], "bound")) {
+        // The pages that lie in the block as a whole.
+        uintptr_t first = ((uintptr_t)before + 4095) / 4096 * 4096;
+        unsigned long nodes = 1;
+        CHECK(syscall(SYS_mbind, first, 20 * 4096, 2, &nodes, 65, 0) == 0);
+    }
     char *blocks[] = {plain(BYTES), zeroed(BYTES), aligned(4096, 25 * 4096), posix(64, BYTES)};
     for (int k = 0; k < 4; k++)
         free(blocks[k]);

@@ -205,6 +205,8 @@ struct Application {
     quiet: Option<String>,
     /// Who uses which page, if that was recorded.
     usage: Option<DataUse>,
+    /// Whether it is several processes.
+    together: bool,
     /// Its phases, if who communicates with whom changes.
     phases: Option<RunPhases>,
     /// How far the amounts can be trusted, if they were sampled.
@@ -239,6 +241,13 @@ fn read_input(path: &Path, args: &Args) -> anyhow::Result<Application> {
             .with_context(|| format!("cannot place '{}'", path.display()))?;
         if let Some(note) = report::ran_apart(&profile) {
             say(&format!("note: {}", report::sentence(&note)));
+        }
+        if profile.meta.together.is_some() {
+            say(
+                "note: 'threadtalk run' binds the threads of the program that it starts, not those of other \
+                 processes, and their pages are not planned together; 'threadtalk auto' places processes while \
+                 they run",
+            );
         }
         return Ok(from_profile(&profile, choice));
     }
@@ -283,6 +292,7 @@ fn from_matrix(matrix: &CommMatrix) -> Application {
         events: String::new(),
         quiet: None,
         usage: None,
+        together: false,
         phases: None,
         reliability: None,
     }
@@ -309,6 +319,7 @@ fn from_profile(profile: &Profile, choice: Choice) -> Application {
         usage: report::data_use(profile)
             .map(DataUse::joined)
             .filter(|_| !choice.kind().is_shared()),
+        together: profile.meta.together.is_some(),
         phases: RunPhases::of(profile, choice).filter(|_| !choice.kind().is_shared()),
         reliability: Reliability::of(profile, choice),
     }

@@ -1,8 +1,9 @@
 //! Calls by which a program forbids itself system calls: from then on we make none in it. What has
 //! been placed stays; new blocks are served from what is there.
 
-use crate::session;
+use crate::{large, mappings, session};
 use core::ffi::{c_int, c_long, c_ulong};
+use core::sync::atomic::Ordering::Relaxed;
 use injected::next;
 
 /// # Safety
@@ -44,7 +45,20 @@ pub unsafe extern "C" fn syscall(
         before_filter();
     }
     // SAFETY: the program's own call.
-    unsafe { next(number, a, b, c, d, e, f) }
+    let result = unsafe { next(number, a, b, c, d, e, f) };
+    // The C library has no function for it: libnuma and programs make the call themselves.
+    if number == libc::SYS_mbind && result == 0 {
+        own_policy(a as u64, b as u64);
+    }
+    result
+}
+
+/// The program has set a policy for memory, some of which the plan may place.
+fn own_policy(start: u64, bytes: u64) {
+    let is_placed = large::is_in(start, bytes) || mappings::is_in(start, bytes);
+    if let Some(session) = session::get().filter(|_| is_placed) {
+        session.header.own_ranges.fetch_add(1, Relaxed);
+    }
 }
 
 /// What is there by now is looked at while that is allowed.

@@ -31,6 +31,11 @@ pub fn wanted(args: &Args, applications: &[Application]) -> anyhow::Result<Optio
     );
     let unbound = args.policy == Some(PolicyKind::Os);
     match (args.data, &application.usage) {
+        (Some(_), None) if application.together => bail!(
+            "pages of several processes are not planned together; for one of them, name its profile in the \
+             folder processes/ of '{}', or leave out --data",
+            args.inputs[0].display()
+        ),
         (Some(_), None) => bail!(
             "'{}' does not say who uses which page, so --data has nothing to place; record again \
              with --pages, or leave it out",

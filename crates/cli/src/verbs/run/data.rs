@@ -28,8 +28,18 @@ fn summary(report: &DataReport) -> String {
     if pages.present() == 0 {
         return "no page was found of the data that the plan names".into();
     }
+    let gone = report.objects.iter().filter(|o| o.appeared == 0 || o.left_out.is_some());
+    let gone: u64 = gone.map(|object| object.planned).sum();
+    let rest = match gone {
+        0 => String::new(),
+        1 => "; 1 more was planned for data that did not appear or was not placed".into(),
+        _ => format!(
+            "; {} more were planned for data that did not appear or was not placed",
+            grouped(gone)
+        ),
+    };
     format!(
-        "{} of {} that the plan places are where it says",
+        "{} of {} that the plan places are where it says{rest}",
         share(&pages),
         several(pages.present() as usize, "page")
     )
@@ -177,6 +187,7 @@ pub fn json(report: &DataReport) -> Value {
             "object": object.identity,
             "words": words(&object.identity),
             "block_bytes": object.bytes,
+            "planned_pages": object.planned,
             "blocks": object.appeared,
             "placed": object.placed,
             "looked_at": object.read,

@@ -43,6 +43,20 @@ pub struct Verdict {
     pub pairs: usize,
     /// Time that comparing took.
     pub took: Duration,
+    /// What came of the other plans.
+    pub others: Vec<Other>,
+}
+
+/// A plan that was compared and is not the one to keep or to drop.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Other {
+    /// What it places, in words.
+    pub name: String,
+    pub outcome: Outcome,
+    /// Placed / unplaced, wall time.
+    pub wall: Ratio,
+    /// Runs that were compared.
+    pub pairs: usize,
 }
 
 impl Verdict {
@@ -97,8 +111,19 @@ pub fn compare<'p>(
         placed: medians(&pairs[best], |pair| pair.placed),
         pairs: pairs[best].len(),
         took: began.elapsed(),
+        others: others(&race, best, &names, &pairs),
     };
     Ok((&plans[best], verdict))
+}
+
+fn others(race: &Race, best: usize, names: &[String], pairs: &[Vec<Pair>]) -> Vec<Other> {
+    let other = |plan: usize| Other {
+        name: names[plan].clone(),
+        outcome: race.outcome(plan),
+        wall: race.ratio(plan).0,
+        pairs: pairs[plan].len(),
+    };
+    (0..names.len()).filter(|plan| *plan != best).map(other).collect()
 }
 
 impl Limits {

@@ -1,6 +1,6 @@
 //! The result of a tuning, for people and as JSON.
 
-use super::compare::Verdict;
+use super::compare::{Other, Verdict};
 use super::plans;
 use super::worth::NotWorth;
 use crate::said::several;
@@ -99,6 +99,16 @@ impl Summary {
             ratio(verdict.cpu),
             verdict.pairs
         );
+        for other in &verdict.others {
+            let _ = writeln!(
+                out,
+                "  also compared: {}, placed / unplaced: wall {} ({} pairs): {}",
+                other.name,
+                ratio(other.wall),
+                other.pairs,
+                outcome_words(other.outcome)
+            );
+        }
         let _ = writeln!(out, "  {}", conclusion(&verdict, &plans::words(plan)));
         if let Some(path) = kept {
             let _ = writeln!(
@@ -117,12 +127,16 @@ impl Summary {
         for (name, times) in [("unplaced", verdict.unplaced), ("placed", verdict.placed)] {
             self.json[name] = json!({ "wall_seconds": times.wall, "cpu_seconds": times.cpu });
         }
-        self.json["verdict"] = json!(match verdict.outcome {
-            Outcome::Faster => "placed is faster",
-            Outcome::Slower => "placed is slower",
-            Outcome::Same => "no difference",
-            Outcome::Open => "not clear",
-        });
+        self.json["verdict"] = json!(outcome_words(verdict.outcome));
+        let other = |other: &Other| {
+            json!({
+                "applied": other.name,
+                "wall_ratio": ratio_json(other.wall),
+                "pairs": other.pairs,
+                "verdict": outcome_words(other.outcome),
+            })
+        };
+        self.json["others"] = verdict.others.iter().map(other).collect();
         self.json["seconds"] = json!(verdict.took.as_secs_f64());
         self.json["plan"] = json!(kept.map(|path| path.display().to_string()));
     }
@@ -131,6 +145,15 @@ impl Summary {
     pub fn print(&self, as_json: bool) -> anyhow::Result<i32> {
         topo::print(&if as_json { format!("{:#}\n", self.json) } else { self.text.clone() })?;
         Ok(0)
+    }
+}
+
+fn outcome_words(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Faster => "placed is faster",
+        Outcome::Slower => "placed is slower",
+        Outcome::Same => "no difference",
+        Outcome::Open => "not clear",
     }
 }
 
@@ -202,7 +225,16 @@ mod tests {
         let ratio = Ratio { estimate, low, high };
         let times = Times { wall: 0.25, cpu: 1.5 };
         let (unplaced, placed, took) = (times, times, Duration::from_millis(90_500));
-        Verdict { outcome, wall: ratio, cpu: ratio, unplaced, placed, pairs: 5, took }
+        Verdict {
+            outcome,
+            wall: ratio,
+            cpu: ratio,
+            unplaced,
+            placed,
+            pairs: 5,
+            took,
+            others: Vec::new(),
+        }
     }
 
     #[test]

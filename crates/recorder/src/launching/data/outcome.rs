@@ -6,7 +6,7 @@ use super::{DataMemory, Parts};
 use crate::child::{Ended, Ending};
 use crate::error::RecorderError;
 use binding::{PageStatus, where_pages_are};
-use placement::{DataIdentity, Fit};
+use placement::{DataIdentity, Fit, PlanObject};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -49,6 +49,8 @@ pub struct ObjectOutcome {
     pub identity: DataIdentity,
     /// Bytes of one block, by the plan; 0 = not known.
     pub bytes: u64,
+    /// Pages that the plan puts somewhere.
+    pub planned: u64,
     /// Blocks that the plan names one by one, and whether it names all others.
     pub named: u64,
     /// Blocks of it that appeared.
@@ -215,6 +217,7 @@ impl DataMemory {
                 }
             });
             outcome.named += u64::from(entry.ordinal != u64::MAX);
+            outcome.planned += planned_pages(&tables.objects[entry.object]);
             add(outcome, read);
         }
         for (at, reason) in &tables.left_out {
@@ -223,6 +226,7 @@ impl DataMemory {
             of_objects[*at] = Some(ObjectOutcome {
                 identity: object.identity.clone(),
                 bytes: object.bytes,
+                planned: planned_pages(object),
                 left_out: Some(*reason),
                 ..ObjectOutcome::default()
             });
@@ -230,6 +234,11 @@ impl DataMemory {
         order.sort_unstable();
         order.into_iter().filter_map(|at| of_objects[at].take()).collect()
     }
+}
+
+/// Pages that a plan puts somewhere.
+pub fn planned_pages(object: &PlanObject) -> u64 {
+    object.ranges.iter().map(|range| range.bytes / PAGE).sum()
 }
 
 fn add(outcome: &mut ObjectOutcome, entry: &Entry) {
@@ -318,6 +327,11 @@ fn left_alone(header: &Header) -> Vec<String> {
             header.own_policy.load(Relaxed),
             "block was left alone: the program sets a memory policy of its own, which takes precedence",
             "blocks were left alone: the program sets a memory policy of its own, which takes precedence",
+        ),
+        (
+            header.own_ranges.load(Relaxed),
+            "time, the program set a memory policy for what the plan places, which takes precedence",
+            "times, the program set a memory policy for what the plan places, which takes precedence",
         ),
         (
             header.mapping_limit.load(Relaxed),

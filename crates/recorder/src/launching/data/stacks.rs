@@ -6,7 +6,7 @@
 
 use super::DataMemory;
 use super::kernel::{INTERLEAVE, PREFERRED};
-use super::outcome::{ObjectOutcome, Pages};
+use super::outcome::{ObjectOutcome, Pages, planned_pages};
 use placement::{Plan, PlanObject, PlanSlot};
 use std::collections::BTreeMap;
 use std::io;
@@ -49,6 +49,7 @@ impl DataMemory {
                 (slot.stack_as_planned.load(Relaxed), slot.stack_elsewhere.load(Relaxed));
             Some(ObjectOutcome {
                 identity: object.identity.clone(),
+                planned: self.on_stack(planned).map(planned_pages).sum(),
                 named: 1,
                 appeared: came.into(),
                 placed: placed.into(),
