@@ -3,6 +3,7 @@
 
 use crate::ask::ask;
 use crate::mutex::Mutex;
+use crate::records;
 use crate::session::{self, Session};
 use crate::small::nth;
 use core::sync::atomic::{AtomicU32, Ordering::*};
@@ -54,9 +55,9 @@ fn place(session: Session, job: &Job) {
     let end = (start + job.bytes.load(Relaxed)).next_multiple_of(PAGE);
     entry.appeared.fetch_add(1, Relaxed);
     let mut complete = true;
-    for range in session.ranges_of(entry) {
-        let from = (base + range.offset.load(Relaxed)).min(end);
-        let to = (from + range.bytes.load(Relaxed)).min(end);
+    let pages = records::pages(job.bytes.load(Relaxed));
+    for (range, from, to) in session.parts_of(entry, pages) {
+        let (from, to) = ((base + from).min(end), (base + to).min(end));
         if from < to
             && let Err(error) = bind(range, from, to)
         {

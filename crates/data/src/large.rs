@@ -100,7 +100,6 @@ pub fn allocate(session: Session, number: u32, wanted: Wanted) -> Option<*mut u8
     record.block.store(block as u64, Relaxed);
     record.bytes.store(wanted.bytes as u64, Relaxed);
     record.entry.store(number, Relaxed);
-    record.planned.store(1, Relaxed);
     // SAFETY: the run has at least 16 bytes before the block.
     unsafe { records::note(block, index) };
     if record.dirty.swap(1, Relaxed) != 0 && wanted.zeroed {
@@ -161,6 +160,7 @@ fn fresh(
     record.base.store(base as u64, Relaxed);
     record.list.store(list, Relaxed);
     record.dirty.store(0, Relaxed);
+    record.plan_for(wanted.bytes as u64);
     runs::begin(run, pages * PAGE);
     bind(session, entry, (run, run + pages * PAGE), (base, wanted.bytes));
     Some((index, record))
@@ -175,10 +175,10 @@ pub fn bind(
 ) {
     let reach = base.saturating_add(bytes).next_multiple_of(PAGE);
     // What is behind the block goes with its end: runs side by side are one mapping then.
-    let part = |range: &Range| {
-        let start = base.saturating_add(range.offset.load(Relaxed) as usize).min(end);
-        let stop = start.saturating_add(range.bytes.load(Relaxed) as usize).min(end);
-        (start, if stop + PAGE >= reach { end } else { stop })
+    let part = |(range, from, to): (&'static Range, u64, u64)| {
+        let start = base.saturating_add(from as usize).min(end);
+        let stop = base.saturating_add(to as usize).min(end);
+        (range, (start, if stop + PAGE >= reach { end } else { stop }))
     };
     let mut complete = true;
     let mut ask = |range: &Range, (start, stop): (usize, usize), splits: bool| {
@@ -193,12 +193,11 @@ pub fn bind(
         };
         complete = false;
     };
-    let ranges = session.ranges_of(entry);
-    match ranges.iter().find(|range| part(range) == (base, end)) {
-        Some(range) => ask(range, (run, end), false),
-        None => ranges
-            .iter()
-            .map(|range| (range, part(range)))
+    let mut parts = session.parts_of(entry, records::pages(bytes as u64)).map(part);
+    match parts.clone().find(|(_, part)| *part == (base, end)) {
+        Some((range, _)) => ask(range, (run, end), false),
+        None => parts
+            .by_ref()
             .filter(|(_, (start, stop))| start < stop)
             .for_each(|(range, part)| ask(range, part, true)),
     }

@@ -13,7 +13,7 @@ use allocations::busy;
 use allocations::chain::Entry;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
 use injected::policies::{self, PAGE, mode};
-use wire::data::{OF_MAPPING, Range};
+use wire::data::OF_MAPPING;
 
 /// Placed mappings that are known at once; further ones are not placed.
 const MAX_KNOWN: usize = 1 << 12;
@@ -118,7 +118,7 @@ fn place_it(session: Session, number: u32, made: Made) {
         record.base.store(made.start, Relaxed);
         record.bytes.store(made.bytes, Relaxed);
         record.entry.store(number, Relaxed);
-        record.planned.store(1, Relaxed);
+        record.plan_for(made.bytes);
         record.block.store(made.start, Release);
         Some(record)
     });
@@ -142,13 +142,10 @@ pub fn next_policy(address: u64) -> Option<impl Fn(u64) -> u64> {
     let record = at(address)?;
     let entry = session.entries.get(record.entry.load(Relaxed) as usize)?;
     let base = record.base.load(Relaxed);
-    let ends = move |range: &Range| {
-        let start = base.saturating_add(range.offset.load(Relaxed));
-        [start, start.saturating_add(range.bytes.load(Relaxed))]
-    };
-    let ranges = session.ranges_of(entry);
+    let parts = session.parts_of(entry, record.planned_pages());
     Some(move |from: u64| {
-        let all = ranges.iter().flat_map(ends).filter(|end| *end > from);
+        let ends = parts.clone().flat_map(|(_, start, end)| [base + start, base + end]);
+        let all = ends.filter(|end| *end > from);
         all.min().unwrap_or(u64::MAX)
     })
 }
@@ -157,9 +154,8 @@ pub fn next_policy(address: u64) -> Option<impl Fn(u64) -> u64> {
 fn bind_again(session: Session, record: &Record, from: u64, to: u64) {
     let Some(entry) = session.entries.get(record.entry.load(Relaxed) as usize) else { return };
     let base = record.base.load(Relaxed);
-    for range in session.ranges_of(entry) {
-        let first = base + range.offset.load(Relaxed);
-        let (first, end) = (first.max(from), (first + range.bytes.load(Relaxed)).min(to));
+    for (range, first, end) in session.parts_of(entry, record.planned_pages()) {
+        let (first, end) = ((base + first).max(from), (base + end).min(to));
         if first < end
             && let Err(error) = fixed::bind(range, first, end)
         {

@@ -29,15 +29,14 @@ pub fn at_end(session: Session, record: &Record) {
 fn read_record(session: Session, record: &Record, entry: &Entry) {
     let base = record.base.load(Relaxed);
     let (block, bytes) = (record.block.load(Relaxed), record.bytes.load(Relaxed));
-    read_object(session, entry, base, block + bytes);
+    read_object(session, entry, (base, block + bytes), record.planned_pages());
 }
 
-/// Reads an object's ranges.
-fn read_object(session: Session, entry: &Entry, base: u64, end: u64) {
+/// Reads the ranges of an object that was placed as one of so many pages.
+fn read_object(session: Session, entry: &Entry, (base, end): (u64, u64), pages: u64) {
     entry.read.blocks.fetch_add(1, Relaxed);
-    for range in session.ranges_of(entry) {
-        let from = base + range.offset.load(Relaxed);
-        let to = (from + range.bytes.load(Relaxed)).min(end.next_multiple_of(PAGE));
+    for (range, from, to) in session.parts_of(entry, pages) {
+        let (from, to) = (base + from, (base + to).min(end.next_multiple_of(PAGE)));
         read_range(entry, range, from, to);
     }
 }
@@ -100,7 +99,8 @@ pub fn finish() {
         }
     }
     for (start, bytes, entry) in fixed::all(session) {
-        read_object(session, entry, start & !(PAGE - 1), start + bytes);
+        let pages = records::pages(bytes);
+        read_object(session, entry, (start & !(PAGE - 1), start + bytes), pages);
     }
     let mut status = [0; MAX_PAGES];
     for (address, node, entry) in small::pages() {

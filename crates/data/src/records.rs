@@ -2,6 +2,7 @@
 
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use injected::heap;
+use injected::policies::PAGE;
 
 /// Most runs. The table takes memory only where it is used.
 pub const MAX_RECORDS: usize = 1 << 20;
@@ -32,13 +33,31 @@ pub struct Record {
     pub dirty: AtomicU32,
     /// Its place in the launcher's list plus 1; 0: none.
     pub listed: AtomicU32,
-    /// Forked processes do not know of blocks of their parents' plan: 0 = not of this process.
+    /// Pages of the block that the policies were made for, plus 1. 0: of another process.
     pub planned: AtomicU32,
 }
 
 static TABLE: AtomicPtr<Record> = AtomicPtr::new(core::ptr::null_mut());
 /// Records made so far; number 0 is none.
 static MADE: AtomicU32 = AtomicU32::new(1);
+
+/// Pages of that many bytes.
+pub fn pages(bytes: u64) -> u64 {
+    bytes.div_ceil(PAGE)
+}
+
+impl Record {
+    /// Policies are made for a block of so many bytes.
+    pub fn plan_for(&self, bytes: u64) {
+        let pages = u32::try_from(pages(bytes)).unwrap_or(u32::MAX - 1);
+        self.planned.store(pages + 1, Relaxed);
+    }
+
+    /// Pages of the block that the policies were made for.
+    pub fn planned_pages(&self) -> u64 {
+        u64::from(self.planned.load(Relaxed)).saturating_sub(1)
+    }
+}
 
 /// Makes the table, while there is one thread.
 pub fn prepare() -> bool {

@@ -14,7 +14,7 @@ use injected::{Traces, policies};
 use wire::data::{
     BLOCKS, BLOCKS_OFFSET, Block, Entry, Header, JOBS, JOBS_OFFSET, Job, MAGIC, PAGE, REQUESTS,
     REQUESTS_OFFSET, Range, Request, Site, TABLES_OFFSET, VERSION, bytes, entries_offset,
-    ranges_offset, state,
+    ranges_offset, scaled, state,
 };
 
 /// What tells us about the memory, and what has brought us in.
@@ -51,9 +51,24 @@ pub struct Memory {
 
 impl Memory {
     /// The ranges of an entry.
-    pub fn ranges_of(&self, entry: &Entry) -> &'static [Range] {
+    fn ranges_of(&self, entry: &Entry) -> &'static [Range] {
         let first = entry.first.load(Relaxed) as usize;
         self.ranges.get(first..first + entry.count.load(Relaxed) as usize).unwrap_or(&[])
+    }
+
+    /// The ranges of an object that is so many pages large, each with its first byte and its end,
+    /// counted from the object's first page.
+    pub fn parts_of(
+        &self,
+        entry: &Entry,
+        pages: u64,
+    ) -> impl Iterator<Item = (&'static Range, u64, u64)> + Clone {
+        let planned = entry.bytes.load(Relaxed);
+        self.ranges_of(entry).iter().map(move |range| {
+            let start = range.offset.load(Relaxed);
+            let end = start.saturating_add(range.bytes.load(Relaxed));
+            (range, scaled(start, planned, pages), scaled(end, planned, pages))
+        })
     }
 
     /// Whether the calling thread has a policy that is neither the kernel's usual one nor ours.

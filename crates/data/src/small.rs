@@ -70,10 +70,8 @@ pub fn placed(session: Session, number: u32, block: *mut u8, bytes: usize) {
 
 /// Where the page at an offset of a block goes.
 fn node_of(session: Session, entry: &Entry, offset: u64, number: u64) -> Option<u32> {
-    let range = session.ranges_of(entry).iter().find(|range| {
-        let start = range.offset.load(Relaxed);
-        (start..start + range.bytes.load(Relaxed)).contains(&offset)
-    })?;
+    let mut parts = session.parts_of(entry, 0);
+    let (range, ..) = parts.find(|(_, start, end)| (*start..*end).contains(&offset))?;
     let nodes = range.nodes.load(Relaxed);
     match range.mode.load(Relaxed) {
         _ if nodes == 0 => None,

@@ -24,7 +24,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 /// First eight bytes.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TTDATA\0\0");
 /// Changes with every change of this layout.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Environment variable that tells the library where the memory is: a path to open.
 pub const ENV: &str = "THREADTALK_DATA";
 /// Added where otherwise an odd number of variables would be taken out again: see
@@ -255,6 +255,8 @@ pub struct Entry {
     // Written by the launcher.
     /// Which block of the site.
     pub ordinal: AtomicU64,
+    /// Bytes of the object in the recording; 0 = not known.
+    pub bytes: AtomicU64,
     /// Its first range.
     pub first: AtomicU32,
     /// Number of ranges.
@@ -305,8 +307,40 @@ pub struct Range {
     _pad: AtomicU32,
 }
 
+/// Blocks of fewer bytes stay where the program's allocator puts them, and are not divided anew.
+pub const MIN_LARGE: u64 = 64 << 10;
+
+/// Where the plan's `offset` in an object of `planned` bytes lies in one of so many pages: threads
+/// that share an array by its parts share a larger one alike. Objects of about the same size, and
+/// those whose size is not known, are left as they are.
+pub fn scaled(offset: u64, planned: u64, pages: u64) -> u64 {
+    let before = planned.div_ceil(PAGE);
+    if planned < MIN_LARGE || pages < MIN_LARGE / PAGE || before.abs_diff(pages) <= 1 {
+        return offset;
+    }
+    let page = u128::from(offset / PAGE) * u128::from(pages) + u128::from(before / 2);
+    (page / u128::from(before)) as u64 * PAGE
+}
+
 const _: () = assert!(size_of::<Header>() as u64 == PAGE);
 const _: () = assert!(size_of::<Request>() == 64);
 const _: () = assert!(size_of::<Block>() == 24);
 const _: () = assert!(size_of::<Range>() == 32);
-const _: () = assert!(size_of::<Entry>() == 48 + 32 + 8 * MAX_NODES);
+const _: () = assert!(size_of::<Entry>() == 56 + 32 + 8 * MAX_NODES);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_larger_and_smaller_objects_are_parts_as_well() {
+        let planned = 64 * PAGE;
+        let at = |page: u64, pages| scaled(page * PAGE, planned, pages) / PAGE;
+        assert_eq!([0, 16, 32, 64].map(|page| at(page, 128)), [0, 32, 64, 128]);
+        assert_eq!([0, 16, 32, 64].map(|page| at(page, 16)), [0, 4, 8, 16]);
+        assert_eq!([16, 48, 64].map(|page| at(page, 70)), [18, 53, 70]);
+        // A page more is a header; what is small has no parts.
+        assert_eq!((at(16, 65), at(16, 8)), (16, 16));
+        assert_eq!(scaled(16 * PAGE, 0, 128), 16 * PAGE);
+    }
+}

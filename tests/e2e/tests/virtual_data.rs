@@ -160,6 +160,36 @@ fn huge_pages_of_what_stays_take_in_nothing_that_is_planned() {
 }
 
 #[test]
+fn parts_of_larger_arrays_lie_where_those_of_the_recording_do() {
+    if !can_boot("another input on four nodes") {
+        return;
+    }
+    let (scratch, out) = (Scratch::new(), Scratch::new());
+    let flags = ["-O2", "-pthread"];
+    let (binary, _) = allocating(Compiler::Gcc, "stencil.c", &flags).expect("gcc");
+    let command = binary.display().to_string();
+    let plan = scratch.join("plan.json");
+    place(&recorded(&scratch, &[&command, "128", "2"]), &plan, "numa:4 core:2 pu:1");
+    let guest = Guest::new(Machine::even(4, 2)).threadtalk().out(out.path());
+    let guest = guest.file(&plan, "/plan.json").program(&command);
+    let run = |size: &str| {
+        format!("threadtalk run -q --plan /plan.json -o /out/{size}.json -- {command} {size} 2\n")
+    };
+    let ended = guest.run(&(run("128") + &run("256"))).unwrap().expect_code(0);
+    let pages = |size: &str, which: &str| -> u64 {
+        let text = std::fs::read(out.join(&format!("{size}.json"))).unwrap();
+        let all: Value = serde_json::from_slice(&text).unwrap();
+        let objects = all["data"]["objects"].as_array().unwrap().iter();
+        let grids = objects.filter(|object| object["block_bytes"].as_u64() > Some(1 << 16));
+        grids.map(|grid| grid["pages"][which].as_u64().unwrap()).sum()
+    };
+    // Twice as large.
+    let (small, large) = (pages("128", "as_planned"), pages("256", "as_planned"));
+    assert!(small > 32 && large >= small * 19 / 10, "{small} {large}\n{ended}");
+    assert_eq!((pages("128", "elsewhere"), pages("256", "elsewhere")), (0, 0), "{ended}");
+}
+
+#[test]
 fn stacks_lie_as_planned() {
     if !can_boot("stacks on four nodes") {
         return;

@@ -93,6 +93,11 @@ pub struct PlanObject {
     pub bytes: u64,
     /// By offset; pages that are in none stay where they are touched first.
     pub ranges: Vec<PlanRange>,
+    /// Bytes of other blocks from the same place in the recording, of other sizes, that all stay
+    /// where they are touched first. Blocks of sizes that the recording had not are placed like
+    /// those of the nearest size.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<u64>,
 }
 
 /// What happens to memory that no object of the plan names.
@@ -309,7 +314,18 @@ fn objects(
         let ranges = ranges(pages, usage.page_bytes, nodes);
         found.entry(*object).or_default().push((*ordinal, ranges));
     }
-    found.into_iter().flat_map(|(object, blocks)| entries(usage, object, blocks)).collect()
+    let mut placed = Vec::new();
+    let mut left: Vec<&DataObject> = Vec::new();
+    for (object, blocks) in found {
+        let before = placed.len();
+        placed.extend(entries(usage, object, blocks));
+        left.extend((placed.len() == before).then(|| &usage.objects[object as usize]));
+    }
+    for object in &mut placed {
+        let same = left.iter().filter(|other| other.identity == object.identity);
+        object.left = same.map(|other| other.bytes).collect();
+    }
+    placed
 }
 
 /// Whether the initial thread may fill an object for others, rather than use it alone.
@@ -362,8 +378,13 @@ fn ranges(pages: &[(u64, Goes)], page_bytes: u64, nodes: &[PlanNode]) -> Vec<Pla
 /// the former; without it they stay where they are touched first.
 fn entries(usage: &DataUse, object: u32, blocks: Vec<(u64, Vec<PlanRange>)>) -> Vec<PlanObject> {
     let DataObject { identity, bytes } = &usage.objects[object as usize];
-    let entry =
-        |ordinal, ranges| PlanObject { identity: identity.clone(), ordinal, bytes: *bytes, ranges };
+    let entry = |ordinal, ranges| PlanObject {
+        identity: identity.clone(),
+        ordinal,
+        bytes: *bytes,
+        ranges,
+        left: Vec::new(),
+    };
     let mut count: BTreeMap<&Vec<PlanRange>, usize> = BTreeMap::new();
     blocks.iter().for_each(|(_, ranges)| *count.entry(ranges).or_default() += 1);
     let most = count.iter().max_by_key(|(ranges, count)| (**count, std::cmp::Reverse(**ranges)));

@@ -260,7 +260,8 @@ mod tests {
             node: Some(node),
             ..PlanRange::default()
         };
-        PlanObject { identity, ordinal, bytes: 9000, ranges: ranges.iter().map(range).collect() }
+        let ranges = ranges.iter().map(range).collect();
+        PlanObject { identity, ordinal, bytes: 9000, ranges, left: Vec::new() }
     }
 
     fn plan(objects: Vec<PlanObject>) -> PlanData {

@@ -91,6 +91,7 @@ impl DataMemory {
             to.first.store(from.first, Relaxed);
             to.count.store(from.count, Relaxed);
             to.layout.store(from.layout, Relaxed);
+            to.bytes.store(self.tables.objects[from.object].bytes, Relaxed);
         }
         for (to, from) in self.ranges()?.records().iter().zip(ranges) {
             to.offset.store(from.offset, Relaxed);
@@ -104,8 +105,8 @@ impl DataMemory {
         header.entries.store(entries.len() as u32, Relaxed);
         header.ranges.store(ranges.len() as u32, Relaxed);
         header.statics.store(u32::from(!statics.is_empty()), Relaxed);
-        let digits =
-            sites.iter().fold(0, |bits, site| bits | 1_u64 << ((site.digits & DIGITS) - 1));
+        let all = sites.iter().flat_map(|site| naming::served(site.digits));
+        let digits = all.fold(0, |bits, digits| bits | 1_u64 << ((digits & DIGITS) - 1));
         header.digits.store(digits, Relaxed);
         let (mode, nodes) = kernel.rest(plan);
         header.rest_mode.store(mode, Relaxed);

@@ -10,12 +10,25 @@ use crate::frames::file_name;
 use placement::{DataIdentity, Fit};
 use profile::SiteRow;
 use std::collections::HashSet;
-use wire::data::{OF_MAPPING, caller};
+use wire::data::{DIGITS, MIN_LARGE, OF_MAPPING, caller};
 
-/// Sites, and those that chains have been given.
+/// Binary digits of sizes from which on blocks of other sizes than in the recording are placed.
+const MIN_DIGITS: u32 = MIN_LARGE.ilog2() + 1;
+/// How many digits more or fewer they may have.
+const MAX_APART: u32 = 5;
+
+/// The sizes of blocks, in binary digits, that a site with these may be of use for.
+pub fn served(digits: u32) -> impl Iterator<Item = u32> {
+    let (own, kind) = (digits & DIGITS, digits & OF_MAPPING);
+    let near = own.saturating_sub(MAX_APART).max(MIN_DIGITS)..=(own + MAX_APART).min(u64::BITS);
+    let near = near.filter(move |_| own >= MIN_DIGITS);
+    std::iter::once(own).chain(near).map(move |digits| digits | kind)
+}
+
+/// Sites, and those that chains have been given, with the digits of their blocks.
 pub struct Naming<'a> {
     sites: &'a [PlannedSite],
-    given: HashSet<usize>,
+    given: HashSet<(usize, u32)>,
     /// The loosest fit so far.
     pub loosest: Option<Fit>,
 }
@@ -46,17 +59,29 @@ impl<'a> Naming<'a> {
         }
     }
 
-    /// The site of a chain of calls that allocates. `digits`: see [`PlannedSite::digits`].
+    /// The site of a chain of calls that allocates. `digits`: see [`PlannedSite::digits`]. With
+    /// another input, blocks may be of sizes that the recording had not: the nearest one counts.
     pub fn site(&mut self, found: &Allocation, digits: u32) -> Option<usize> {
         let found = identity(found, digits & OF_MAPPING != 0);
         let fitting = |(number, planned): (usize, &PlannedSite)| {
-            let free = planned.digits == digits && !self.given.contains(&number);
-            free.then(|| planned.identity.fit(&found)).flatten().map(|fit| (fit, number))
+            let serves = served(planned.digits).any(|served| served == digits);
+            let fit = serves.then(|| planned.identity.fit(&found)).flatten()?;
+            Some((fit, planned.digits.abs_diff(digits), number))
         };
-        let all = self.sites.iter().enumerate().filter_map(fitting);
+        let mut all: Vec<_> = self.sites.iter().enumerate().filter_map(fitting).collect();
+        // Of this size, the recording had blocks from there.
+        let was_recorded = all
+            .iter()
+            .any(|(_, apart, number)| *apart == 0 || self.sites[*number].left.contains(&digits));
+        all.retain(|(_, apart, number)| {
+            (*apart == 0 || !was_recorded) && !self.given.contains(&(*number, digits))
+        });
         // The first of those that fit best.
-        let (fit, number) = all.max_by_key(|(fit, number)| (*fit, std::cmp::Reverse(*number)))?;
-        self.given.insert(number);
+        let best = all.into_iter().max_by_key(|(fit, apart, number)| {
+            (*fit, std::cmp::Reverse(*apart), std::cmp::Reverse(*number))
+        });
+        let (fit, _, number) = best?;
+        self.given.insert((number, digits));
         self.loosest = Some(self.loosest.map_or(fit, |known| known.min(fit)));
         Some(number)
     }
@@ -114,7 +139,7 @@ mod tests {
             callers,
             thread: None,
         };
-        PlannedSite { identity, first: 0, count: 0, others: NONE, digits: 20 }
+        PlannedSite { identity, first: 0, count: 0, others: NONE, digits: 20, left: Vec::new() }
     }
 
     #[test]
@@ -130,11 +155,30 @@ mod tests {
     fn another_build_goes_by_words_and_in_order() {
         let sites = [planned(7, 0x10, "main at a.c:20"), planned(7, 0x30, "main at a.c:20")];
         let mut naming = Naming::new(&sites);
-        assert_eq!(naming.site(&allocation(7, 0x50, "main at a.c:20"), 21), None);
+        assert_eq!(naming.site(&allocation(7, 0x50, "main at a.c:20"), 12), None);
         assert_eq!(naming.site(&allocation(7, 0x50, "main at a.c:20"), 20), Some(0));
         assert_eq!(naming.site(&allocation(7, 0x90, "main at a.c:20"), 20), Some(1));
         assert_eq!(naming.site(&allocation(7, 0xb0, "main at a.c:20"), 20), None);
         assert_eq!(naming.loosest, Some(Fit::Words));
+    }
+
+    #[test]
+    fn blocks_of_sizes_that_were_not_recorded_go_like_the_nearest() {
+        let of = |offset, digits, left: &[u32]| {
+            let site = planned(7, offset, "main at a.c:20");
+            PlannedSite { digits, left: left.to_vec(), ..site }
+        };
+        let sites = [of(0x10, 20, &[18]), of(0x30, 20, &[]), of(0x10, 24, &[18])];
+        let mut naming = Naming::new(&sites);
+        let mut site =
+            |offset, digits| naming.site(&allocation(7, offset, "main at a.c:20"), digits);
+        // Each of two places that look the same, and the nearer size.
+        assert_eq!([site(0x10, 21), site(0x30, 21)], [Some(0), Some(1)]);
+        assert_eq!((site(0x10, 23), site(0x10, 20)), (Some(2), Some(0)));
+        // The recording had blocks of this size, which need no place.
+        assert_eq!(site(0x10, 18), None);
+        // Too far apart, or small.
+        assert_eq!((site(0x30, 30), site(0x30, 16)), (None, None));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use placement::{DataIdentity, Fit, PlanObject};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
-use wire::data::{Entry, Header, state};
+use wire::data::{Entry, Header, scaled, state};
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
@@ -130,8 +130,11 @@ impl Sight {
             });
             sight.blocks += 1;
             let first = entry.first as usize;
+            let scaled = |offset| scaled(offset, object.bytes, bytes.div_ceil(PAGE));
             for range in &tables.ranges[first..first + entry.count as usize] {
-                sight.pages.add(&read(pid, start & !(PAGE - 1), start + bytes, range));
+                let (offset, to) = (scaled(range.offset), scaled(range.offset + range.bytes));
+                let range = Policy { offset, bytes: to - offset, ..*range };
+                sight.pages.add(&read(pid, start & !(PAGE - 1), start + bytes, &range));
             }
         }
         found.into_values().collect()

@@ -15,6 +15,8 @@ pub struct PlannedSite {
     pub others: u32,
     /// Of their sizes; of mappings with [`OF_MAPPING`].
     pub digits: u32,
+    /// The same of other blocks from there that the plan leaves alone.
+    pub left: Vec<u32>,
 }
 
 /// An entry: an object of the plan.
@@ -109,9 +111,11 @@ impl Tables {
         }
         let others = objects.iter().copied().find(|o| self.objects[*o].ordinal.is_none());
         let others = others.map_or(NONE, |object| self.add(object, kernel, layouts));
-        let identity = self.objects[objects[0]].identity.clone();
+        let PlanObject { identity, left, .. } = self.objects[objects[0]].clone();
+        let kind = digits & OF_MAPPING;
+        let left = left.into_iter().map(|bytes| placement::digits(bytes) | kind).collect();
         let count = numbered.len() as u32;
-        self.sites.push(PlannedSite { identity, first, count, others, digits });
+        self.sites.push(PlannedSite { identity, first, count, others, digits, left });
     }
 
     fn add(
@@ -152,7 +156,7 @@ mod tests {
             ..DataIdentity::default()
         };
         let range = PlanRange { offset: 0, bytes: 4096, node: Some(node), ..PlanRange::default() };
-        PlanObject { identity, ordinal, bytes, ranges: vec![range] }
+        PlanObject { identity, ordinal, bytes, ranges: vec![range], left: Vec::new() }
     }
 
     fn tables(objects: Vec<PlanObject>) -> Tables {
