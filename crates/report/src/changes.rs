@@ -86,7 +86,11 @@ impl ChangedObject {
 
 fn name(found: &ObjectChange) -> String {
     // As it is in B, if it still has events there.
-    let side = usize::from(found.events[1].hits > 0);
+    name_in(found, usize::from(found.events[1].hits > 0))
+}
+
+/// What it is called and how large it is in A or B.
+fn name_in(found: &ObjectChange, side: usize) -> String {
     words(&found.region, &found.name, found.blocks[side], found.bytes[side])
 }
 
@@ -205,7 +209,7 @@ fn from_to(found: &ObjectChanges, [a, b]: [EventCount; 2]) -> String {
 
 fn of_false_sharing(found: &ObjectChanges, object: &ObjectChange, all: f64) -> String {
     let share = percent(object.false_sharing[0].events / all);
-    let what = format!("The false sharing on {} ({share} of all events)", name(object));
+    let what = format!("The false sharing on {} ({share} of all events)", name_in(object, 0));
     let amounts = from_to(found, object.false_sharing);
     let hidden = found.unknown[1] - found.unknown[0];
     match object.false_change {

@@ -23,6 +23,9 @@ const MIN_EVENTS: f64 = 50.0;
 const GONE: f64 = 0.05;
 /// Changes by less than this factor are what threads that run in another order make.
 const NOTABLE: f64 = 1.25;
+/// The same of counts of one run each, which have no interval: four recordings of one program had
+/// up to 4.1 times as many events on one line as each other (two threads, two processors).
+const NOTABLE_EXACT: f64 = 5.0;
 
 /// How the objects of two runs differ.
 #[derive(Clone, PartialEq, Debug, Serialize, TS)]
@@ -359,6 +362,8 @@ fn change(
 
 /// What became of `a`, in the same unit as `b`.
 fn judge(a: EventCount, b: EventCount) -> Change {
+    let exact = [a, b].iter().all(|amount| amount.low == amount.high);
+    let notable = if exact { NOTABLE_EXACT } else { NOTABLE };
     if a.hits == 0 && b.hits == 0 {
         Change::Nothing
     } else if (a.hits.max(b.hits) as f64) < MIN_EVENTS && !apart(a, b) {
@@ -367,11 +372,11 @@ fn judge(a: EventCount, b: EventCount) -> Change {
         Change::Gone
     } else if a.high <= GONE * b.low {
         Change::New
-    } else if b.high * NOTABLE < a.low {
+    } else if b.high * notable < a.low {
         Change::Less
-    } else if a.high * NOTABLE < b.low {
+    } else if a.high * notable < b.low {
         Change::More
-    } else if b.high < 2.0 * a.low && a.high < 2.0 * b.low {
+    } else if exact || b.high < 2.0 * a.low && a.high < 2.0 * b.low {
         Change::Same
     } else {
         Change::NotEnough

@@ -1,10 +1,13 @@
 //! What to change, in concrete words with the program's own numbers.
 //!
-//! `separate.rs` is for false sharing.
+//! `separate.rs` is for false sharing, `divide.rs` for structs of which different threads use
+//! different parts.
 //!
 //! Pure. Neighbours: `causes` has the kind of a finding, `memory` names and distances, `words` says
 //! what was seen.
 
+mod divide;
+mod on_line;
 mod separate;
 
 use crate::causes::group::{Class, Group, Origins};
@@ -183,11 +186,9 @@ impl<'a> About<'a> {
         let apart = !written.iter().any(|name| read.contains(name));
         (apart && !written.is_empty() && !read.is_empty()).then(|| {
             let is_one = if read.len() == 1 { "is" } else { "are" };
+            let apart = self.divided(written.iter(), read.iter());
             let (written, read) = (list(&quoted(&written)), list(&quoted(&read)));
-            format!(
-                "{written} away from {read}, which {is_one} only read ({})",
-                self.language.align()
-            )
+            format!("{written} away from {read}, which {is_one} only read: {apart}")
         })
     }
 

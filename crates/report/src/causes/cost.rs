@@ -17,6 +17,8 @@ pub(super) const MIN_EVENTS: u64 = 500;
 pub(super) const MIN_HITS: u64 = 20;
 /// Most of a program's time that mending one finding is said to save.
 const MOST_SAVED: f64 = 0.99;
+/// Width of the range of a share from which on the middle of it says nothing.
+const VAGUE: f64 = 0.5;
 /// Times as fast from which on it is said.
 const NOTABLE_GAIN: f64 = 1.1;
 /// From here on, how many times as fast is no longer a matter of numbers.
@@ -170,7 +172,8 @@ impl Cost {
         }
     }
 
-    /// `costs about 30 % of the processor time (estimate: 10 % to 60 %)`.
+    /// `costs about 30 % of the processor time (estimate: 10 % to 60 %)`; where that range is wide,
+    /// only the range.
     pub(crate) fn words(&self) -> String {
         let without = match self.without {
             "" => String::new(),
@@ -187,6 +190,11 @@ impl Cost {
                     (true, most) => format!("at most {most}"),
                     (false, most) => format!("{} to {most}", percent(low)),
                 };
+                if high - low > VAGUE && self.gain.is_none() {
+                    return format!(
+                        "costs {range} of the processor time (a rough estimate{without})"
+                    );
+                }
                 let share = share_words(share);
                 let gain = self.gain.filter(|gain| self.worth && gain.times >= NOTABLE_GAIN);
                 let gain = gain.map_or(String::new(), |gain| format!(": {}", gain.words()));
@@ -256,7 +264,10 @@ mod tests {
         let unsure = cost(0.005, 0.3);
         assert_eq!(unsure.advice(), "Whether it is worth a change is not known.");
         let wide = Cost { low: Some(0.0), ..cost(0.25, 0.999) };
-        assert!(wide.words().ends_with("(estimate: less than 1 % to more than 99 %)"));
+        assert_eq!(
+            wide.words(),
+            "costs less than 1 % to more than 99 % of the processor time (a rough estimate)"
+        );
         let apart = small.leaving_out("", Some(0.04), (None, 1.0), true);
         assert!(apart.not_known && apart.advice().is_empty());
         assert_eq!(

@@ -306,6 +306,22 @@ pub(super) fn distance(bytes: &ByThread) -> Option<(u64, u64)> {
     regular.then(|| (least, at[0] % LINE))
 }
 
+/// The same of two threads, if the bytes of one are those of the other so much further on.
+pub(super) fn shifted(bytes: &ByThread) -> Option<(u64, u64)> {
+    let mut by_thread: BTreeMap<u32, BTreeSet<u64>> = BTreeMap::new();
+    for ((line, thread), mask) in bytes.iter().take(LINES_LOOKED_AT) {
+        let of_line = (0..LINE).filter(|bit| mask >> bit & 1 == 1).map(|bit| line + bit);
+        by_thread.entry(*thread).or_default().extend(of_line);
+    }
+    let mut threads: Vec<BTreeSet<u64>> = by_thread.into_values().collect();
+    threads.sort_unstable();
+    let [one, other] = &threads[..] else { return None };
+    let (first, second) = (*one.first()?, *other.first()?);
+    let distance = second.checked_sub(first).filter(|distance| *distance > 0)?;
+    let is_same = one.len() == other.len() && one.iter().all(|at| other.contains(&(at + distance)));
+    (is_same && one.is_disjoint(other)).then_some((distance, first % LINE))
+}
+
 /// `counters` of `counters+0x40..0x80 (app): .a`.
 fn without_module(name: &str) -> &str {
     let name = name.split_once(" (").map_or(name, |(name, _)| name);
@@ -360,5 +376,17 @@ mod tests {
         assert_eq!(distance(&at(&[0x1000, 0x1008, 0x1018])), Some((8, 0)), "one is missing");
         assert_eq!(distance(&at(&[0x1000, 0x1008])), None, "two tell nothing");
         assert_eq!(distance(&at(&[0x1000, 0x1008, 0x1014])), None);
+        // A member of 8 bytes, and one of 4 further on, on two lines.
+        let members = |start: u64| [(start, 0xff_u64), (start + 16, 0xf)];
+        let two = |thread: u32, start: u64| {
+            members(start).map(|(at, mask)| ((at / 64 * 64, thread), mask << (at % 64)))
+        };
+        let mut of_two = ByThread::new();
+        for (key, mask) in two(1, 0x1010).into_iter().chain(two(2, 0x1038)) {
+            *of_two.entry(key).or_default() |= mask;
+        }
+        assert_eq!(shifted(&of_two), Some((0x28, 0x10)));
+        of_two.insert((0x1080, 2), 1);
+        assert_eq!(shifted(&of_two), None, "one has more than the other");
     }
 }

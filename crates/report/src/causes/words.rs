@@ -134,7 +134,14 @@ fn part(bytes: &ByThread, group: &Group, memory: &Memory<'_>, fortran: bool) -> 
         true => memory.names(line, mask), // its indices are not counted from 0
         false => memory.parts(line, mask),
     };
-    Part { bytes: range_words(&memory.ranges(bytes, line)), fields }
+    // Names are those of the one line, and so are their bytes.
+    let of_line =
+        || bytes.iter().filter(|((of, _), _)| *of == line).map(|(key, mask)| (*key, *mask));
+    let ranges = match fields.is_empty() {
+        true => memory.ranges(bytes, line),
+        false => memory.ranges(&of_line().collect(), line),
+    };
+    Part { bytes: range_words(&ranges), fields }
 }
 
 /// `0–7`, or `T1 0–7, T2 8–15` where threads use different bytes.
@@ -156,7 +163,14 @@ fn range_words(ranges: &[(u32, String)]) -> String {
 pub(super) fn evidence(sides: &[Side], object: &str) -> String {
     // Where several names are told, the object's own is one of them.
     let object = if neighbours(sides).len() > 1 { "" } else { object };
-    sides.iter().map(|side| side_words(side, object)).collect::<Vec<_>>().join("; ")
+    let mut all: Vec<String> = Vec::new();
+    for words in sides.iter().map(|side| side_words(side, object)) {
+        // Several instructions of one line may do the same.
+        if !all.contains(&words) {
+            all.push(words);
+        }
+    }
+    all.join("; ")
 }
 
 fn side_words(side: &Side, object: &str) -> String {

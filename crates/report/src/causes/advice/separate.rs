@@ -3,7 +3,9 @@
 //! Pure. Neighbours: `advice` asks, `memory` has names and distances.
 
 use super::{About, LINE, Language, SCALARS, quoted};
-use crate::causes::memory::{Piece, distance};
+use crate::causes::FEW_LINES;
+use crate::causes::advice::on_line::{OnLine, on_line};
+use crate::causes::memory::{Piece, distance, shifted};
 use crate::causes::side::{ByThread, Side};
 use crate::wording::list;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +16,8 @@ const ELEMENT: u64 = 512;
 
 /// How threads' bytes of a line lie in a variable or block.
 enum Lies {
-    /// Each in an element of its own, the first of which begins at this offset of its line.
+    /// Each in an element of its own, or several in turns, the first of which begins at this offset
+    /// of its line.
     Elements { stride: u64, offset: u64 },
     /// Each in several elements: parts of different threads meet on the line.
     Rows,
@@ -30,7 +33,8 @@ impl About<'_> {
         if self.group.beside * 2 > self.group.events {
             return self.lock_from_data();
         }
-        let crowded = pieces.iter().find(|piece| self.writers_in(piece) > 1);
+        let crowded =
+            pieces.iter().find(|piece| self.writers_in(piece) > 1 || self.is_shared_falsely(piece));
         if pieces.len() > 1 && crowded.is_none() {
             return self.separate_pieces(&pieces);
         }
@@ -66,6 +70,9 @@ impl About<'_> {
                 self.language.align()
             );
         }
+        if let Some(text) = self.separate_by_bytes(&bytes) {
+            return text;
+        }
         if self.group.lines.len() > 4 || self.group.lines.is_empty() {
             return self.separate_rows();
         }
@@ -73,6 +80,17 @@ impl About<'_> {
             "Give each thread lines of its own: {} so that no two threads' bytes lie in the same 64.",
             self.aligned_where(object)
         )
+    }
+
+    /// The same by nothing but how the threads' bytes lie.
+    fn separate_by_bytes(&self, bytes: &ByThread) -> Option<String> {
+        let (stride, offset) = match self.on_hottest() {
+            Some(OnLine::Beside { stride, offset }) => (stride, offset),
+            Some(OnLine::InTurns { stride }) => (stride, 0),
+            Some(OnLine::Meet) => return None,
+            None => shifted(bytes)?,
+        };
+        Some(self.separate_elements(stride, offset))
     }
 
     fn pieces_on_hottest(&self, bytes: &ByThread) -> Vec<Piece> {
@@ -118,6 +136,14 @@ impl About<'_> {
         written.keys().filter(|thread| own(thread)).count()
     }
 
+    /// Whether a thread uses bytes of a piece beside those that another one writes.
+    fn is_shared_falsely(&self, piece: &Piece) -> bool {
+        let (written, used) = (self.in_piece(piece, true), self.in_piece(piece, false));
+        written.iter().any(|(writer, mask)| {
+            used.iter().any(|(other, used)| other != writer && used & !mask != 0)
+        })
+    }
+
     /// How the threads' bytes lie in a piece; `None` where its elements are not known.
     fn lies(&self, piece: &Piece) -> Option<Lies> {
         let stride = self.memory.stride(piece.object)?;
@@ -139,10 +165,26 @@ impl About<'_> {
             return None;
         }
         let first = all.first().map(|index| piece.start + index * stride)?;
-        Some(match used.iter().all(|own| own.len() == 1) {
+        let mut parts: Vec<(u64, u64)> =
+            used.iter().filter_map(|own| Some((*own.first()?, *own.last()?))).collect();
+        parts.sort_unstable();
+        let in_turns = parts.windows(2).any(|pair| pair[1].0 < pair[0].1);
+        Some(match in_turns || used.iter().all(|own| own.len() == 1) {
             true => Lies::Elements { stride, offset: first % LINE },
             false => Lies::Rows,
         })
+    }
+
+    /// How the threads' bytes lie on the hottest line: those that they write, if several do.
+    fn on_hottest(&self) -> Option<OnLine> {
+        let hottest = self.hottest?;
+        let (written, _) = self.written_and_read(hottest);
+        if written.len() > 1 {
+            return on_line(written.into_iter());
+        }
+        let bytes = self.bytes();
+        let of_line = bytes.iter().filter(|((line, _), _)| *line == hottest);
+        on_line(of_line.map(|((_, thread), mask)| (*thread, *mask)))
     }
 
     /// Variables and fields on the hottest line: those used, or where that is not known all.
@@ -216,6 +258,11 @@ impl About<'_> {
             );
         }
         let kind = self.memory.element(object);
+        let in_turns = matches!(self.on_hottest(), Some(OnLine::InTurns { .. }));
+        let is_array = self.group.lines.len() > self.elements_of_threads();
+        if in_turns && is_array && stride <= 8 && may_be_scalar(kind) {
+            return self.separate_turns();
+        }
         let is_foreign =
             SCALARS.contains(&stride) && may_be_scalar(kind) || kind.starts_with("std::");
         let element = match self.language {
@@ -238,9 +285,28 @@ impl About<'_> {
             Language::Rust | Language::Fortran => None,
         };
         let align = align.unwrap_or_default();
+        let local = match is_array {
+            true => "",
+            false => " Or let each thread count in local variables and store them once at the end.",
+        };
+        format!("Stride {stride} → {whole} bytes: {element}{align}.{local}")
+    }
+
+    /// Most lines that elements for each thread take.
+    fn elements_of_threads(&self) -> usize {
+        let threads: BTreeSet<u32> = self.bytes().keys().map(|(_, thread)| *thread).collect();
+        FEW_LINES.max(2 * threads.len())
+    }
+
+    /// Elements of an array that different threads use in turns.
+    fn separate_turns(&self) -> String {
+        let how = match self.language {
+            Language::Rust => "in chunks",
+            _ => "with OpenMP, schedule(static) without a chunk size",
+        };
         format!(
-            "Stride {stride} → {whole} bytes: {element}{align}. Or let each thread count in local variables and store \
-             them once at the end."
+            "Threads use the elements in turns: give each thread elements that follow each other ({how}), whose parts \
+             begin at multiples of 64 bytes."
         )
     }
 
@@ -269,8 +335,22 @@ impl About<'_> {
             let of = |at: usize| Some(self.names_of(self.sides.get(at)?, only_written));
             Some([of(0)?, of(1)?])
         };
-        let ways = [by_side(false), by_side(true), self.names_by_thread()];
-        ways.into_iter().flatten().find_map(|names| self.move_apart(&names))
+        let used = by_side(false);
+        if let Some(text) = used.as_ref().and_then(|names| self.move_apart(names)) {
+            return Some(text);
+        }
+        let written = by_side(true).and_then(|names| Some((self.move_apart(&names)?, names)));
+        if let Some((text, [first, second])) = written {
+            let needs = |side: usize, others: &[String]| {
+                let own = used.as_ref().map_or(&[][..], |used| &used[side]);
+                others.iter().any(|name| own.contains(name))
+            };
+            let both = needs(0, &second) && needs(1, &first);
+            let copies = " Both sides also read what the other one writes, which this alone does not change: let each keep \
+                          a copy of that and look again only when it must.";
+            return Some(if both { text + copies } else { text });
+        }
+        self.move_apart(&self.names_by_thread()?)
     }
 
     /// What code uses, or only what it writes, on the hottest line.
@@ -285,11 +365,12 @@ impl About<'_> {
     fn move_apart(&self, [first, second]: &[Vec<String>; 2]) -> Option<String> {
         let own = first.iter().find(|name| !second.contains(name))?;
         let other = second.iter().find(|name| !first.contains(name))?;
+        let apart = self.divided(
+            first.iter().filter(|name| !second.contains(name)),
+            second.iter().filter(|name| !first.contains(name)),
+        );
         let (own, other) = whole(own, other);
-        Some(format!(
-            "Move '{own}' away from '{other}': put {} before one of them, so that they lie on different lines.",
-            self.language.align()
-        ))
+        Some(format!("Move '{own}' away from '{other}': {apart}."))
     }
 
     /// What two threads use on the hottest line, where the same code does it for both.
@@ -322,6 +403,14 @@ impl About<'_> {
                 at.insert(mask.trailing_zeros());
             }
         }
+        let others = self.arrays_elsewhere(&bytes);
+        if others.len() > 1 {
+            return Some(format!(
+                "Put {} of one thread together: make them members of a {}, and that the element of one array.",
+                list(&quoted(&others)),
+                self.padded_struct()
+            ));
+        }
         let array = arrays.pop_first().filter(|_| arrays.is_empty())?;
         let at: Vec<u32> = at.into_iter().collect();
         let stride = at.windows(2).map(|pair| pair[1] - pair[0]).min()?;
@@ -330,6 +419,27 @@ impl About<'_> {
             "Stride {stride} → {whole} bytes: make each element of '{array}' a {kind}. Or let each thread count in local \
              variables and store them once at the end."
         ))
+    }
+
+    /// A struct that takes whole lines.
+    fn padded_struct(&self) -> &'static str {
+        match self.language {
+            Language::C => "struct whose first member has _Alignas(64)",
+            Language::Cpp => "struct with alignas(64)",
+            Language::Rust => "struct with #[repr(align(64))]",
+            Language::Fortran => "type of 64 bytes",
+        }
+    }
+
+    /// The arrays of one struct whose elements threads use, on all lines.
+    fn arrays_elsewhere(&self, bytes: &ByThread) -> Vec<String> {
+        let names = bytes.iter().flat_map(|((line, _), mask)| self.memory.names(*line, *mask));
+        let mut arrays: Vec<String> = Vec::new();
+        for name in names {
+            let array = array_of(&name).map(str::to_owned);
+            arrays.extend(array.filter(|array| !arrays.contains(array)));
+        }
+        arrays
     }
 
     /// The same where fields have no names: bytes that only one of two sides uses.
@@ -352,8 +462,8 @@ impl About<'_> {
             ranges.into_iter().next().map(|(_, range)| range)
         };
         Some(format!(
-            "Move what lies in bytes {} away from what lies in bytes {}: put {} before one of them, so that they lie on \
-             different lines.",
+            "Move what lies in bytes {} away from what lies in bytes {}: put {} before what comes later, so that they lie \
+             on different lines.",
             range(own)?,
             range(other)?,
             self.language.align()
@@ -370,7 +480,7 @@ impl About<'_> {
 }
 
 /// The array of which a name is an element, if it has no fields itself: `id` of `id[1]`.
-fn array_of(name: &str) -> Option<&str> {
+pub(super) fn array_of(name: &str) -> Option<&str> {
     name.strip_suffix(']')?.rsplit_once('[').map(|(array, _)| array)
 }
 

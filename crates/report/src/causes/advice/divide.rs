@@ -1,0 +1,76 @@
+//! Where a struct is divided so that names lie on different lines.
+//!
+//! What is aligned moves, and all that follows it; what comes before stays. So the alignment
+//! belongs to the later one of two. Pure. Neighbour: `separate` asks.
+
+use super::{About, LINE, quoted};
+use crate::causes::advice::Language;
+use crate::wording::list;
+
+impl About<'_> {
+    /// `put alignas(64) before 'b', so that they lie on different lines`, for names that different
+    /// threads use.
+    pub(super) fn divided<'n>(
+        &self,
+        one: impl Iterator<Item = &'n String>,
+        other: impl Iterator<Item = &'n String>,
+    ) -> String {
+        let align = self.language.align();
+        let with_places = |names: Vec<&'n String>| -> Vec<(u64, &'n str)> {
+            let mut all: Vec<(u64, &str)> = names
+                .into_iter()
+                .filter_map(|name| Some((self.place_of(name)?, name.as_str())))
+                .collect();
+            all.sort_unstable();
+            all
+        };
+        let (one, other) = (with_places(one.collect()), with_places(other.collect()));
+        let unknown =
+            || format!("put {align} before the later one, so that they lie on different lines");
+        let (Some(first), Some(second)) = (one.first(), other.first()) else { return unknown() };
+        let (Some(last), Some(end)) = (one.last(), other.last()) else { return unknown() };
+        let later = match (last.0 < second.0, end.0 < first.0) {
+            (true, _) => Some(second.1),
+            (_, true) => Some(first.1),
+            _ => None,
+        };
+        let allocated = self.allocated_on_a_line();
+        match later {
+            Some(later) => format!(
+                "put {align} before '{}', so that they lie on different lines{allocated}",
+                array(later)
+            ),
+            // They alternate.
+            None => format!(
+                "declare {} first, then {}, and put {align} before '{}'{allocated}",
+                list(&named(&one)),
+                list(&named(&other)),
+                array(second.1)
+            ),
+        }
+    }
+
+    /// Where a name begins on the hottest line.
+    fn place_of(&self, name: &String) -> Option<u64> {
+        let hottest = self.hottest?;
+        (0..LINE).find(|bit| self.memory.names(hottest, 1 << bit).contains(name))
+    }
+
+    /// `, and allocate it …`, where an allocation of C does not look at the type.
+    fn allocated_on_a_line(&self) -> String {
+        let at = self.memory.allocation(self.group.object());
+        let at = at.filter(|_| self.language == Language::C);
+        at.map_or(String::new(), |at| format!("; allocate it with aligned_alloc(64, …) {at}"))
+    }
+}
+
+/// An array as a whole instead of one of its elements.
+fn array(name: &str) -> &str {
+    super::separate::array_of(name).unwrap_or(name)
+}
+
+fn named(names: &[(u64, &str)]) -> Vec<String> {
+    let mut all: Vec<String> = names.iter().map(|(_, name)| array(name).to_owned()).collect();
+    all.dedup();
+    quoted(&all)
+}
