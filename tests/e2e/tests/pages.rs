@@ -222,8 +222,10 @@ fn what_moves_keeps_its_first_thread_and_what_looks_alike_stays_apart() {
     recorded.run().expect_code(0);
     let profile = Profile::load(&folder).unwrap();
     let (pages, objects) = (&profile.pages.pages, &profile.objects);
-    let by_reader = profile.pages.accesses.iter().filter(|row| row.thread.0 == 1);
-    let read: BTreeMap<u32, u64> = by_reader.map(|row| (row.page, row.reads)).collect();
+    let mut read: BTreeMap<u32, u64> = BTreeMap::new();
+    for row in profile.pages.accesses.iter().filter(|row| row.thread.0 == 1) {
+        *read.entry(row.page).or_default() += row.reads;
+    }
     // Each page of the data has 64 lines, which are read so often.
     let data: Vec<u32> =
         read.iter().filter(|(_, reads)| **reads == 64 * 20).map(|p| *p.0).collect();

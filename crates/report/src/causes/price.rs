@@ -62,6 +62,11 @@ const NOT_OF_COUNTERS: f64 = 0.4;
 /// The same of what it takes natively: of four such loops, one was told to lose 0.25 of its time,
 /// and its fix gained 0.14 of it.
 const LEAST_NATIVELY: f64 = 0.6;
+/// Natively running at once may take more than solo time tells: where that is most of the time,
+/// up to this part of the rest. Of false sharing that took 0.76 to 0.92 of the time of three
+/// programs (five recordings), the ends of the intervals were 0.71 to 0.87 without this, all too
+/// low.
+const MORE_NATIVELY: f64 = 0.9;
 /// As many instructions take the time of an atomic one: 5 ns on processors of the last years.
 const ATOMIC: f64 = 25.0;
 /// Instructions for each load or store, where they were not counted.
@@ -238,7 +243,10 @@ impl Costs {
             End::Low => (slowed.low * part).min(counted),
             End::Mid => (slowed.mid * part).min(NATIVELY * counted),
             // The others may cost nothing.
-            End::High => slowed.high.min(NATIVELY * counted),
+            End::High => {
+                let more = MORE_NATIVELY * slowed.high.powi(2) * (1.0 - slowed.high).max(0.0);
+                (slowed.high + more).min(NATIVELY * counted)
+            }
         }
         .min(1.0)
     }
@@ -432,12 +440,13 @@ mod tests {
             costs.of_events(10_000_000, None, false)
         };
         let half = slowed(0.3, 0.2, 0.4, false);
-        assert!(near(half.cpu_share, 0.15) && near(half.high, 0.4), "{half:?}");
+        let more = MORE_NATIVELY * 0.4 * 0.4 * 0.6;
+        assert!(near(half.cpu_share, 0.15) && near(half.high, 0.4 + more), "{half:?}");
         assert!(half.low.unwrap() < 0.15 && half.worth);
         let native = slowed(0.3, 0.2, 0.4, true);
         assert!(native.low > half.low && native.cpu_share == half.cpu_share, "{native:?}");
         let none = slowed(0.0, 0.0, 0.01, false);
-        assert!(near(none.cpu_share, 0.0) && !none.worth && none.high <= Some(0.01), "{none:?}");
+        assert!(near(none.cpu_share, 0.0) && !none.worth && none.high <= Some(0.011), "{none:?}");
         let memory = slowed(0.98, 0.9, 1.0, false);
         assert!(near(memory.cpu_share, NATIVELY * 0.1), "not all of it is transfers: {memory:?}");
     }

@@ -546,11 +546,23 @@ fn how_bytes_lie_in_elements_decides_what_is_advised() {
         }
     };
     let fields = advice_for(stride(64));
-    assert!(fields.starts_with("Move 'head' away from 'tail'"), "{fields}");
+    // The later one: before 'head', it would move both.
+    let apart = "Move 'head' away from 'tail': put _Alignas(64) before 'tail', so";
+    assert!(fields.starts_with(apart), "{fields}");
     let counters = advice_for(stride(8));
     assert!(counters.starts_with("Stride 8 → 64 bytes"), "{counters}");
     let rows = advice_for(stride(4));
     assert!(rows.starts_with("The parts of different threads meet"), "{rows}");
+}
+
+#[test]
+fn members_that_alternate_are_put_in_order() {
+    let (waw, apart) = (CommKind::Waw, Sharing::False);
+    let ends = |field| [(1, 2, waw, apart, field, 1), (2, 1, waw, apart, 1, field)];
+    let events = [ends(0), ends(2)].concat();
+    let advice = &found(&of_fields(&events))[0].advice;
+    let order = "declare 'head' and 'limit' first, then 'tail', and put _Alignas(64) before 'tail'";
+    assert!(advice.contains(order), "{advice}");
 }
 
 #[test]
