@@ -94,8 +94,8 @@ pub struct PlanObject {
     /// By offset; pages that are in none stay where they are touched first.
     pub ranges: Vec<PlanRange>,
     /// Bytes of other blocks from the same place in the recording, of other sizes, that all stay
-    /// where they are touched first. Blocks of sizes that the recording had not are placed like
-    /// those of the nearest size.
+    /// where they are touched first. Blocks of sizes that the recording did not have are placed
+    /// like those of the nearest size.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<u64>,
 }

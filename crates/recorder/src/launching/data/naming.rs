@@ -60,7 +60,8 @@ impl<'a> Naming<'a> {
     }
 
     /// The site of a chain of calls that allocates. `digits`: see [`PlannedSite::digits`]. With
-    /// another input, blocks may be of sizes that the recording had not: the nearest one counts.
+    /// another input, blocks may be of sizes that the recording did not have: the nearest one
+    /// counts.
     pub fn site(&mut self, found: &Allocation, digits: u32) -> Option<usize> {
         let found = identity(found, digits & OF_MAPPING != 0);
         let fitting = |(number, planned): (usize, &PlannedSite)| {

@@ -403,11 +403,11 @@ impl About<'_> {
                 at.insert(mask.trailing_zeros());
             }
         }
-        let others = self.arrays_elsewhere(&bytes);
-        if others.len() > 1 {
+        let all = self.arrays_used(&bytes);
+        if all.len() > 1 {
             return Some(format!(
                 "Put {} of one thread together: make them members of a {}, and that the element of one array.",
-                list(&quoted(&others)),
+                list(&quoted(&all)),
                 self.padded_struct()
             ));
         }
@@ -432,7 +432,7 @@ impl About<'_> {
     }
 
     /// The arrays of one struct whose elements threads use, on all lines.
-    fn arrays_elsewhere(&self, bytes: &ByThread) -> Vec<String> {
+    fn arrays_used(&self, bytes: &ByThread) -> Vec<String> {
         let names = bytes.iter().flat_map(|((line, _), mask)| self.memory.names(*line, *mask));
         let mut arrays: Vec<String> = Vec::new();
         for name in names {
