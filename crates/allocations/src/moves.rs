@@ -30,7 +30,7 @@ pub trait Kernel {
     /// # Errors
     /// As for the call.
     fn remap(&mut self, call: Call) -> Result<u64, i32>;
-    /// Address space for so many bytes.
+    /// Reserves address space; returns where it begins.
     ///
     /// # Errors
     /// As for mmap.

@@ -9,10 +9,10 @@ use crate::session::{self, Session};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use injected::heap;
-use wire::data::{BLOCKS, Block, Entry, Range};
+use wire::data::{BLOCKS, Block, Entry, MIN_LARGE, Range};
 
 /// Blocks of fewer bytes stay where the program's allocator puts them.
-pub const MIN: usize = 64 << 10;
+pub const MIN: usize = MIN_LARGE as usize;
 /// Largest block, bytes.
 const MAX: usize = 1 << 40;
 /// Size classes: eight for each doubling, so that at most an eighth is left over.

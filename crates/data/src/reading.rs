@@ -32,7 +32,7 @@ fn read_record(session: Session, record: &Record, entry: &Entry) {
     read_object(session, entry, (base, block + bytes), record.planned_pages());
 }
 
-/// Reads the ranges of an object that was placed as one of so many pages.
+/// Looks where the pages of an object are. `pages` is its size when it got its policies.
 fn read_object(session: Session, entry: &Entry, (base, end): (u64, u64), pages: u64) {
     entry.read.blocks.fetch_add(1, Relaxed);
     for (range, from, to) in session.parts_of(entry, pages) {

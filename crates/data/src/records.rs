@@ -47,7 +47,7 @@ pub fn pages(bytes: u64) -> u64 {
 }
 
 impl Record {
-    /// Policies are made for a block of so many bytes.
+    /// Notes the size of the block that the run's policies are made for.
     pub fn plan_for(&self, bytes: u64) {
         let pages = u32::try_from(pages(bytes)).unwrap_or(u32::MAX - 1);
         self.planned.store(pages + 1, Relaxed);

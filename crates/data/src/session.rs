@@ -56,8 +56,8 @@ impl Memory {
         self.ranges.get(first..first + entry.count.load(Relaxed) as usize).unwrap_or(&[])
     }
 
-    /// The ranges of an object that is so many pages large, each with its first byte and its end,
-    /// counted from the object's first page.
+    /// The plan's ranges of an object, scaled to its size in pages. Each has the offsets of its
+    /// first byte and of its end from the object's first page.
     pub fn parts_of(
         &self,
         entry: &Entry,

@@ -82,8 +82,7 @@ impl PageAccesses {
         Page { number, life: self.ended.get(&number).copied().unwrap_or(0) }
     }
 
-    /// What lies in pages wholly in the range lies at `to` from now on: whoever accessed it first
-    /// did so wherever it was.
+    /// The range's whole pages move to `to`. They keep the thread that accessed them first.
     fn copy(&mut self, access: &Access, to: u64) {
         self.forget(to, access.bytes);
         let (from, to) = (access.address / PAGE_BYTES, to / PAGE_BYTES);

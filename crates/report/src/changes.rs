@@ -89,7 +89,7 @@ fn name(found: &ObjectChange) -> String {
     name_in(found, usize::from(found.events[1].hits > 0))
 }
 
-/// What it is called and how large it is in A or B.
+/// Its name with its size, as in A (`side` 0) or in B (1).
 fn name_in(found: &ObjectChange, side: usize) -> String {
     words(&found.region, &found.name, found.blocks[side], found.bytes[side])
 }

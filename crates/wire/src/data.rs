@@ -310,9 +310,9 @@ pub struct Range {
 /// Blocks of fewer bytes stay where the program's allocator puts them, and are not divided anew.
 pub const MIN_LARGE: u64 = 64 << 10;
 
-/// Where the plan's `offset` in an object of `planned` bytes lies in one of so many pages: threads
-/// that share an array by its parts share a larger one alike. Objects of about the same size, and
-/// those whose size is not known, are left as they are.
+/// Scales an offset of the plan to the size that the object has in this run, `pages`; it had
+/// `planned` bytes in the recording. Threads that each work on a part of an array work on the same
+/// part of a larger one. The offset stays where the sizes are about equal, or one is not known.
 pub fn scaled(offset: u64, planned: u64, pages: u64) -> u64 {
     let before = planned.div_ceil(PAGE);
     if planned < MIN_LARGE || pages < MIN_LARGE / PAGE || before.abs_diff(pages) <= 1 {

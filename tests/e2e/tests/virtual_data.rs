@@ -76,8 +76,7 @@ fn on(nodes: u32) {
     let ended = guest.run(&script).unwrap().expect_code(0);
     for (number, program) in programs.iter().enumerate() {
         for run in 0..program.runs.len() {
-            let text = std::fs::read(out.join(&format!("{number}-{run}.json"))).unwrap();
-            let all: Value = serde_json::from_slice(&text).unwrap();
+            let all = said(&out, &format!("{number}-{run}.json"));
             check(program, &all["data"], &format!("{} run {run}\n{ended}", program.name));
         }
     }
@@ -130,6 +129,11 @@ fn to_one_node(plan: &Path) {
     std::fs::write(plan, all.to_string()).unwrap();
 }
 
+/// What a run in the guest has written to this file.
+fn said(out: &Scratch, name: &str) -> Value {
+    serde_json::from_slice(&std::fs::read(out.join(name)).unwrap()).unwrap()
+}
+
 #[test]
 fn huge_pages_of_what_stays_take_in_nothing_that_is_planned() {
     if !can_boot("huge pages of blocks") {
@@ -149,7 +153,7 @@ fn huge_pages_of_what_stays_take_in_nothing_that_is_planned() {
          threadtalk run -q --plan /plan.json -o /out/run.json -- {command}"
     );
     let ended = guest.run(&script).unwrap().expect_code(0);
-    let all: Value = serde_json::from_slice(&std::fs::read(out.join("run.json")).unwrap()).unwrap();
+    let all = said(&out, "run.json");
     let objects = all["data"]["objects"].as_array().unwrap();
     let pages = |what: &str| -> u64 {
         objects.iter().map(|object| object["pages"][what].as_u64().unwrap()).sum()
@@ -177,8 +181,7 @@ fn parts_of_larger_arrays_lie_where_those_of_the_recording_do() {
     };
     let ended = guest.run(&(run("128") + &run("256"))).unwrap().expect_code(0);
     let pages = |size: &str, which: &str| -> u64 {
-        let text = std::fs::read(out.join(&format!("{size}.json"))).unwrap();
-        let all: Value = serde_json::from_slice(&text).unwrap();
+        let all = said(&out, &format!("{size}.json"));
         let objects = all["data"]["objects"].as_array().unwrap().iter();
         let grids = objects.filter(|object| object["block_bytes"].as_u64() > Some(1 << 16));
         grids.map(|grid| grid["pages"][which].as_u64().unwrap()).sum()
@@ -204,7 +207,7 @@ fn stacks_lie_as_planned() {
     let guest = guest.file(&plan, "/plan.json").program(&command);
     let script = format!("threadtalk run -q --plan /plan.json -o /out/run.json -- {command}");
     let ended = guest.run(&script).unwrap().expect_code(0);
-    let all: Value = serde_json::from_slice(&std::fs::read(out.join("run.json")).unwrap()).unwrap();
+    let all = said(&out, "run.json");
     let objects = all["data"]["objects"].as_array().unwrap().iter();
     let stacks: Vec<&Value> =
         objects.filter(|object| object["object"]["region"] == "stack").collect();

@@ -28,11 +28,10 @@ pub fn in_order(rows: &mut Vec<ObjectRow>, groups: &mut HashMap<u32, u32>) -> Ve
             order[*number as usize] = place;
         }
     }
-    let mut ordered = rows.clone();
-    for (row, place) in std::mem::take(rows).into_iter().zip(&order) {
-        ordered[*place as usize] = row;
-    }
-    *rows = ordered;
+    let mut placed: Vec<(u32, ObjectRow)> =
+        order.iter().copied().zip(std::mem::take(rows)).collect();
+    placed.sort_unstable_by_key(|(place, _)| *place);
+    *rows = placed.into_iter().map(|(_, row)| row).collect();
     *groups = groups.iter().map(|(row, group)| (order[*row as usize], *group)).collect();
     order
 }

@@ -56,7 +56,7 @@ impl About<'_> {
         (0..LINE).find(|bit| self.memory.names(hottest, 1 << bit).contains(name))
     }
 
-    /// `, and allocate it …`, where an allocation of C does not look at the type.
+    /// `; allocate it with aligned_alloc …`: in C, what allocates does not know the type.
     fn allocated_on_a_line(&self) -> String {
         let at = self.memory.allocation(self.group.object());
         let at = at.filter(|_| self.language == Language::C);
