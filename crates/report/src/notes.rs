@@ -117,7 +117,7 @@ pub fn sentence(note: &Note) -> String {
              then is estimated from processor time, so amounts may be too small where that is slow.",
             100.0 * part
         ),
-        Note::BlocksUnseen => "Memory allocated or freed in native time may have no name, or an old one.".into(),
+        Note::BlocksUnseen => "Memory allocated or freed while threads ran natively may have no name, or an old one.".into(),
         Note::ChildrenUnrecorded { count, reason, programs, more } => {
             children_unrecorded(*count, reason, programs, *more)
         }

@@ -242,8 +242,9 @@ pub const MIN_LOOKS: usize = 6;
 pub const MAX_LOOKS: usize = 10_000;
 
 /// With a budget, after how long light time for solo time comes first, and again at the most; each
-/// time that takes twice as long. Two times, in a run of a third of a second, give six looks.
-pub const FIRST_SOLO: u64 = 100 * MILLISECOND;
+/// time that takes twice as long. Words that grow tell after the first time, and the second one,
+/// natively, gives six looks within half a second of recording.
+pub const FIRST_SOLO: u64 = 50 * MILLISECOND;
 /// See [`FIRST_SOLO`].
 pub const SOLO_REST: u64 = 8_000 * MILLISECOND;
 

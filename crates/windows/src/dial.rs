@@ -77,6 +77,8 @@ pub struct Observation {
     pub long_gaps: bool,
     /// Whether no thread could meet another one lately.
     pub alone: bool,
+    /// Time without checks that solo time wants, ns, or less than there is anyway.
+    pub solo_ns: u64,
 }
 
 /// What the program is recorded as.
@@ -459,7 +461,7 @@ impl Scheduler {
     fn look_length(&self, seen: &Observation) -> u64 {
         let is_whole = matches!(self.state, State::Start | State::Whole | State::Again);
         if is_whole || matches!(self.limit, Limit::Duty(_)) {
-            return LOOK;
+            return LOOK.max(seen.solo_ns);
         }
         ((wall_so_far(&seen.spent) * FOR_LOOK) as u64).clamp(LOOK, LONGEST_LOOK)
     }

@@ -26,7 +26,14 @@ impl Default for Run {
 
 /// Nothing was spent so far.
 fn see(lengths: Lengths) -> Observation {
-    Observation { now: 0, spent: Sums::default(), lengths, long_gaps: false, alone: false }
+    Observation {
+        now: 0,
+        spent: Sums::default(),
+        lengths,
+        long_gaps: false,
+        alone: false,
+        solo_ns: 0,
+    }
 }
 
 /// How it went: time taken, processor time over that alone, shares of time in windows and recorded
@@ -49,6 +56,7 @@ impl Run {
             lengths: Chooser::default().lengths(),
             long_gaps: false,
             alone: false,
+            solo_ns: 0,
         };
         let (mut done, mut alone) = (0.0, 0.0);
         let (goal, total) = (self.alone as f64 * self.busy, self.alone as f64);

@@ -3,12 +3,12 @@
 //! Problem: natively, nothing counts what threads execute. Light code does, but its counters take
 //! room in the processor's store buffer. A loop that stores to a line that others store to as well
 //! can be three times as slow in light code for that, which its steps do not tell. Approach: on
-//! such lines, programs keep counters and sums. Where a word grows by as much for an instruction of
-//! the thread that writes it in light code as in checked code, which is slowed in other ways, it
-//! grows with the work, and so tells natively how much was done. A word that holds a time, or
-//! anything else that does not grow evenly, is none. A place on a stack may be used for something
-//! else at any time: what would be far too much work for the time is not believed, and of several
-//! words the middle one is.
+//! such lines, programs keep counters and sums, of floating-point numbers as well. Where a word
+//! grows by as much for an instruction of the thread that writes it in light code as in checked
+//! code, which is slowed in other ways, it grows with the work, and so tells natively how much was
+//! done. A word that holds a time, or anything else that does not grow evenly, is none. A place on
+//! a stack may be used for something else at any time: what would be far too much work for the time
+//! is not believed, and of several words the middle one is.
 //!
 //! Pure. Neighbours: the recorder's `monitor/growing` chooses lines and reads them, [`Comparison`]
 //! compares light time with native time.
@@ -63,11 +63,42 @@ impl Written {
     }
 }
 
+/// What a word may hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Number {
+    Int32,
+    Int64,
+    Float32,
+    Float64,
+}
+
+impl Number {
+    const ALL: [Self; 4] = [Self::Int32, Self::Int64, Self::Float32, Self::Float64];
+
+    fn bytes(self) -> usize {
+        match self {
+            Self::Int32 | Self::Float32 => 4,
+            Self::Int64 | Self::Float64 => 8,
+        }
+    }
+
+    /// By how much it has grown, signed; from and to words of as many bytes.
+    fn growth(self, before: u64, now: u64) -> f64 {
+        let grown = now.wrapping_sub(before);
+        match self {
+            Self::Int32 => f64::from(grown as i32),
+            Self::Int64 => grown as i64 as f64,
+            Self::Float32 => f64::from(f32::from_bits(now as u32) - f32::from_bits(before as u32)),
+            Self::Float64 => f64::from_bits(now) - f64::from_bits(before),
+        }
+    }
+}
+
 /// Part of a line that may hold a number.
 #[derive(Clone, PartialEq, Debug)]
 struct Word {
     offset: usize,
-    bytes: usize,
+    number: Number,
     /// The thread that writes it; `None`: several do.
     writer: Option<u32>,
     /// In light slices: how many, and with more weight of later ones, work, growth, and the square
@@ -80,20 +111,17 @@ struct Word {
 }
 
 impl Word {
-    fn new(offset: usize, bytes: usize, writer: Option<u32>) -> Self {
-        Self { offset, bytes, writer, light: [0.0; 4], checked: [0.0; 2], ended: false }
+    fn new(offset: usize, number: Number, writer: Option<u32>) -> Self {
+        Self { offset, number, writer, light: [0.0; 4], checked: [0.0; 2], ended: false }
     }
 
     fn growth(&self, before: &Bytes, now: &Bytes) -> f64 {
         let value = |line: &Bytes| {
-            let mut word = [0; 8];
-            word[..self.bytes].copy_from_slice(&line[self.offset..self.offset + self.bytes]);
+            let (mut word, bytes) = ([0; 8], self.number.bytes());
+            word[..bytes].copy_from_slice(&line[self.offset..self.offset + bytes]);
             u64::from_le_bytes(word)
         };
-        let grown = value(now).wrapping_sub(value(before));
-        // Signed in as many bits as it has.
-        let unused = 64 - 8 * self.bytes as u32;
-        ((grown << unused) as i64 >> unused) as f64
+        self.number.growth(value(before), value(now))
     }
 
     /// Growth for each unit of work, where it is known and always about the same; and how far it
@@ -141,19 +169,21 @@ struct Line {
 
 impl Line {
     fn new(written: &Written) -> Self {
-        let word = |at: usize, bytes: usize| {
-            let mask = u64::MAX >> (LINE_BYTES - bytes) << at;
+        let word = |at: usize, number: Number| {
+            let mask = u64::MAX >> (LINE_BYTES - number.bytes()) << at;
             let (events, writer) = written.writer(mask);
-            (events > 0).then(|| Word::new(at, bytes, writer))
+            (events > 0).then(|| Word::new(at, number, writer))
         };
-        let of =
-            |bytes: usize| (0..LINE_BYTES).step_by(bytes).filter_map(move |at| word(at, bytes));
-        Self { address: written.address, words: of(4).chain(of(8)).collect(), last: None }
+        let of = |number: Number| {
+            (0..LINE_BYTES).step_by(number.bytes()).filter_map(move |at| word(at, number))
+        };
+        let words = Number::ALL.into_iter().flat_map(of).collect();
+        Self { address: written.address, words, last: None }
     }
 
     /// Whether both have the same words.
     fn is_like(&self, other: &Self) -> bool {
-        let place = |word: &Word| (word.offset, word.bytes, word.writer);
+        let place = |word: &Word| (word.offset, word.number, word.writer);
         let words = |line: &Self| line.words.iter().map(place).collect::<Vec<_>>();
         self.address == other.address && words(self) == words(other)
     }
@@ -370,6 +400,21 @@ mod tests {
         });
         assert_eq!(waves.1, None);
         assert_eq!(told(&APART, &mut |_| (work, [5, 5])).1, None, "never changes");
+    }
+
+    #[test]
+    fn sums_of_floating_point_numbers_tell_too() {
+        let mut sums = [0.5_f64, 1e6];
+        let work = [300_000, 700_000];
+        let told = told(&APART, &mut |_| {
+            sums[0] += 0.125 * work[0] as f64;
+            sums[1] -= 3.0 * work[1] as f64;
+            (work, sums.map(f64::to_bits))
+        });
+        assert!(near(told), "{told:?}");
+        let bits = |number: f32| u64::from(number.to_bits());
+        assert_eq!(Number::Float32.growth(bits(1.5), bits(-2.0)), -3.5);
+        assert_eq!(Number::Int32.growth(0xffff_ffff, 2), 3.0);
     }
 
     #[test]

@@ -251,7 +251,7 @@ impl Chooser {
             }
             self.fresh = Tried::default();
         }
-        let least = (MIN_ROTATIONS * queue.rotation()).clamp(MIN_WARM_UP, MAX_WARM_UP);
+        let least = MIN_ROTATIONS.saturating_mul(queue.rotation()).clamp(MIN_WARM_UP, MAX_WARM_UP);
         self.wanted = self.wanted.max(least);
         // As long as leaves enough windows; those that are judged are counted anew.
         let room = self.in_windows / (MIN_WINDOWS as u64 * (1 + COUNTING_PER_WARM_UP));

@@ -40,7 +40,7 @@ impl Default for SoloDue {
 impl SoloDue {
     /// Whether it is to begin now.
     pub fn looks(&mut self, seen: &Observation) -> bool {
-        let next = *self.next.get_or_insert(seen.now + self.rest);
+        let next = *self.next.get_or_insert(self.rest);
         let Sums { whole, off, on, again, .. } = &seen.spent;
         let all =
             |time: fn(&Spent) -> u64| [whole, off, on, again].into_iter().map(time).sum::<u64>();

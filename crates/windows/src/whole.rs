@@ -108,7 +108,7 @@ impl Whole {
     pub fn begins(&mut self, now: u64, spent: &Sums) -> bool {
         let (Some(budget), Some(looked)) = (self.budget, &self.looked) else { return false };
         let Some(alone) = rates_alone(spent, looked) else {
-            self.look = now + ((now - self.began) * LOOK_REST / LOOK).max(LOOK_REST);
+            self.look = now + ((now - self.began) / LOOK * LOOK_REST).max(LOOK_REST);
             return false;
         };
         let alone = match self.now.over || self.now.doubtful {

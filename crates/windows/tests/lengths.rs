@@ -29,7 +29,7 @@ fn record(trace: &Trace, duty: f64, queue: RunQueue) -> Recorded {
     while now < trace.end {
         let lengths = of.chooser.lengths();
         let long_gaps = of.chooser.tracks_long();
-        let seen = Observation { now, spent, lengths, long_gaps, alone: false };
+        let seen = Observation { now, spent, lengths, long_gaps, alone: false, solo_ns: 0 };
         let step = scheduler.next(&seen).unwrap();
         match step.phase {
             Phase::Off if step.period => {

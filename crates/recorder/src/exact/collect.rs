@@ -191,14 +191,15 @@ fn native_time(header: &Header, run: &Circumstances<'_>) -> Option<Vec<Note>> {
     let monitored = &run.found.monitored;
     let (switched, timeline) = monitored.switched.as_ref().zip(monitored.timeline.as_ref())?;
     let first = header.parent_segment.load(Relaxed) == u32::MAX;
-    let part = switched.native_ns as f64 / (timeline.start_of(timeline.current()) as f64).max(1.0);
-    if !first || part < MIN_PART {
-        return None;
-    }
+    let whole_ns = (timeline.start_of(timeline.current()) as f64).max(1.0);
+    let part_of = |native_ns: u64| (native_ns as f64 / whole_ns).min(1.0);
+    let noted = |part: f64| first && part >= MIN_PART;
+    let part = part_of(switched.needed_native_ns);
     let unseen = switched.unfollowed || header.functions_without_door.load(Relaxed) != 0;
-    let mut notes = vec![Note::NativeTime { part: part.min(1.0) }];
-    notes.extend((unseen && header.objects.load(Relaxed) != 0).then_some(Note::BlocksUnseen));
-    Some(notes)
+    let objects = header.objects.load(Relaxed) != 0;
+    let unseen = unseen && objects && noted(part_of(switched.native_ns));
+    let native = noted(part).then_some(Note::NativeTime { part });
+    Some(native.into_iter().chain(unseen.then_some(Note::BlocksUnseen)).collect())
 }
 
 /// That allocations were looked at in windows only.

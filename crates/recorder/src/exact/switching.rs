@@ -47,9 +47,6 @@ pub use words::{first_word, way};
 const RUN_NS: u64 = 4_000_000;
 /// Time slices while everything is recorded, ns.
 const WHOLE_SLICE_NS: u64 = 10_000_000;
-/// Where light code takes more than this many times as long as the program's own, solo time is
-/// measured natively.
-const SLOW_LIGHT: f64 = 1.25;
 /// Where windows lie in their periods, which no program can have adapted to.
 const SEED: u64 = 0x7468_7265_6164;
 
@@ -98,6 +95,8 @@ pub struct Switched {
     pub slowed: Option<(Slowed, bool)>,
     /// Wall-clock time in which threads could run natively, ns, without that of one that was alone.
     pub native_ns: u64,
+    /// The same because the budget was too small for translated code.
+    pub needed_native_ns: u64,
     /// Whether what was allocated was looked at in windows only, but for the start of the run.
     pub unfollowed: bool,
 }
@@ -343,7 +342,8 @@ impl<'a> Switching<'a> {
         let spent = self.spent;
         let (lengths, long_gaps) = (self.lengths(), self.chooser.tracks_long());
         let alone = done.alone && !self.traces;
-        let seen = Observation { now: now_ns, spent, lengths, long_gaps, alone };
+        let solo_ns = self.time_for_solo(now_ns);
+        let seen = Observation { now: now_ns, spent, lengths, long_gaps, alone, solo_ns };
         self.budget = self.scheduler.budget(&seen);
         self.needs_native = self.scheduler.needs_native(&seen);
         if self.fixed_ns.is_none() {
@@ -408,6 +408,7 @@ impl<'a> Switching<'a> {
         self.settle_code(&slice, done.did_since(&before));
         if self.code == Code::Native && !part.alone {
             self.switched.native_ns += slice.wall;
+            self.switched.needed_native_ns += if self.needs_native { slice.wall } else { 0 };
         }
         // Of native time it is estimated, at the rate of light time, what was executed.
         if part.phase == Phase::Off && self.code != Code::Checked {
@@ -511,7 +512,8 @@ impl<'a> Switching<'a> {
         self.switched.alone = self.alone();
         let spent = self.spent;
         let (lengths, long_gaps) = (self.lengths(), self.chooser.tracks_long());
-        let seen = Observation { now: self.last.0, spent, lengths, long_gaps, alone: false };
+        let (now, alone, solo_ns) = (self.last.0, false, 0);
+        let seen = Observation { now, spent, lengths, long_gaps, alone, solo_ns };
         self.switched.exceeded = self.scheduler.exceeded(&seen);
         self.switched.slowed = self.solos.slowed();
         self.switched

@@ -385,3 +385,37 @@ fn little_of_the_time_is_light_where_light_code_is_slow() {
     let (slow, fast) = (part(10), part(0));
     assert!(slow < 0.08 && fast > 0.2, "{slow} {fast}");
 }
+
+/// Two threads that take twice as long natively when both run, and in light code do not. Words that
+/// grow tell what they do.
+#[test]
+fn solo_time_is_native_where_words_tell() {
+    for (words, share) in [(true, 0.5), (false, 0.0)] {
+        let memory = memory();
+        let mut switching = switching(&memory, Dial::Budget(2.0));
+        while switching.until_ns() < 5_000 * MS {
+            let now_ns = switching.until_ns();
+            let passed = now_ns - switching.last.0;
+            let mut done = Done { active: 2, ..switching.last.1 };
+            let (cpus, each) = match (switching.solos.now, switching.code) {
+                (Solo::Asked, _) => (0, 1),
+                (Solo::Alone, _) => (1, 1),
+                (Solo::No, Code::Native) => (2, 2),
+                (Solo::No, _) => (2, 1),
+            };
+            let work = cpus * passed / each;
+            done.cpu_ns += cpus * passed;
+            done.instructions += if switching.code == Code::Native { 0 } else { work };
+            if words && switching.code != Code::Checked {
+                done.grown += work;
+                done.grown_ns += cpus * passed;
+            }
+            switching.turn(now_ns, done);
+            switching.show().unwrap();
+        }
+        let (slowed, natively) = switching.solos.slowed().unwrap();
+        assert_eq!(natively, words);
+        assert!((slowed.share - share).abs() < 0.01, "{slowed:?}");
+        assert_eq!(switching.switched.needed_native_ns, 0, "the budget needs none");
+    }
+}

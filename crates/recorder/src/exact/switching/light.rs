@@ -30,6 +30,9 @@ const OFTEN_NS: u64 = 200_000;
 const MIN_NATIVE_NS: u64 = 50_000_000;
 pub(super) const MIN_LIGHT_NS: u64 = 10_000_000;
 
+/// Processor time in which words tell if there are any, ns.
+const MIN_TOLD_NS: u64 = 2_000_000;
+
 /// Code without checks takes longer at first than in the end. For the same work, `is` of the
 /// benchmark takes 1.8 times as long in the first 10 ms, 1.4 times after 20 ms, 1.3 times after
 /// 50 ms, and 1.2 times after 100 ms.
@@ -59,6 +62,7 @@ pub(super) struct Lit {
     /// What was done in all code.
     did: Did,
     comparison: Comparison,
+    words_tell: bool,
 }
 
 impl Lit {
@@ -69,10 +73,18 @@ impl Lit {
             Code::Light => {
                 self.comparison.light(did);
                 self.spent += *slice;
+                if did.cpu_ns >= MIN_TOLD_NS {
+                    self.words_tell = did.grown > 0;
+                }
             }
             Code::Checked => self.comparison.end(),
         }
         self.did += *did;
+    }
+
+    /// Whether words that grow told lately what the program did.
+    pub fn words_tell(&self) -> bool {
+        self.words_tell
     }
 
     /// What native time tells of light code.
@@ -81,11 +93,22 @@ impl Lit {
     }
 
     /// Of so much time without checks, ns, how much of it is light, and whether the rest is native,
-    /// as it must be or as it would tell how slow light code is.
-    pub fn split(&self, length: u64, budget: Option<f64>, needs_native: bool) -> (u64, bool) {
+    /// as it must be, as it would tell how slow light code is, or for solo time, which wants
+    /// `for_solo` of it, ns.
+    pub fn split(
+        &self,
+        length: u64,
+        budget: Option<f64>,
+        needs_native: bool,
+        for_solo: u64,
+    ) -> (u64, bool) {
         if needs_native {
             let light = ((length as f64 * self.part(budget)) as u64).max(MIN_LIGHT_NS);
             return (light, length >= light + MIN_NATIVE_NS);
+        }
+        if for_solo > 0 {
+            let light = length.saturating_sub(for_solo).max(length / 8).max(MIN_LIGHT_NS);
+            return (light, length >= 2 * MIN_LIGHT_NS);
         }
         (length / 2, length / 2 >= MIN_LIGHT_NS && self.wants_native())
     }
@@ -152,9 +175,12 @@ mod tests {
             lit
         };
         let look = 30 * 1_000_000;
-        assert_eq!(light(1000).split(look, Some(2.0), false), (look / 2, true));
-        assert!(!light(1000).split(look / 2, Some(2.0), false).1, "too short");
-        assert!(!light(100).split(look, Some(2.0), false).1, "few");
-        assert_eq!(light(100).split(20 * look, Some(1.2), true), (20 * look / 8, true));
+        assert_eq!(light(1000).split(look, Some(2.0), false, 0), (look / 2, true));
+        assert!(!light(1000).split(look / 2, Some(2.0), false, 0).1, "too short");
+        assert!(!light(100).split(look, Some(2.0), false, 0).1, "few");
+        assert_eq!(light(100).split(20 * look, Some(1.2), true, 0), (20 * look / 8, true));
+        assert_eq!(light(0).split(3 * look, Some(2.0), false, look), (2 * look, true), "solo time");
+        assert_eq!(light(0).split(look, Some(2.0), false, 9 * look), (MIN_LIGHT_NS, true));
+        assert!(!light(0).split(MIN_LIGHT_NS, Some(2.0), false, look).1, "too short");
     }
 }

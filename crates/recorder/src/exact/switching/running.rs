@@ -5,7 +5,7 @@
 
 use super::light::{MIN_LIGHT_NS, SETTLING_NS};
 use super::stretches::{ANEW, BETWEEN, MIN_STRETCH_NS, Stretch, Tracking, tracked_parts};
-use super::{Asking, Code, Part, SLOW_LIGHT, Solo, Switching, WHOLE_SLICE_NS, solo};
+use super::{Asking, Code, Part, Solo, Switching, WHOLE_SLICE_NS, solo};
 use windows::{Assumed, Lengths, Phase, Step};
 
 impl Switching<'_> {
@@ -71,15 +71,15 @@ impl Switching<'_> {
     /// then native.
     fn add_light(&mut self, until: u64, now_ns: u64, parts: &mut Vec<Stretch>) {
         let length = until - now_ns;
+        let for_solo = self.native_for_solo(now_ns);
         let (light, is_native) = match self.fixed_ns {
             Some(_) => (length / 2, true),
             None if self.scheduler.is_alone() => (length.min(MIN_LIGHT_NS), true),
-            None => self.lit.split(length, self.budget, self.needs_native),
+            None => self.lit.split(length, self.budget, self.needs_native, for_solo),
         };
         let native = self.native && is_native;
         let lit = if native { now_ns + light } else { until };
-        let slower = self.spent.compared.by_growth().unwrap_or(1.0);
-        let alone_natively = self.native && slower > SLOW_LIGHT;
+        let alone_natively = self.is_alone_natively();
         if alone_natively {
             self.solos.begin_native();
         }
@@ -104,6 +104,27 @@ impl Switching<'_> {
                     .collect()
             }
         });
+    }
+
+    /// Whether solo time is native: only where words tell what threads do.
+    fn is_alone_natively(&self) -> bool {
+        self.native && self.lit.words_tell()
+    }
+
+    /// Native time that solo time wants now, ns.
+    fn native_for_solo(&self, now_ns: u64) -> u64 {
+        match self.is_alone_natively() {
+            true => self.solos.native_ns(now_ns, self.budget),
+            false => 0,
+        }
+    }
+
+    /// The same with the light time that comes before; 0: none.
+    pub(super) fn time_for_solo(&self, now_ns: u64) -> u64 {
+        match self.native_for_solo(now_ns) {
+            0 => 0,
+            native => MIN_LIGHT_NS + native,
+        }
     }
 
     /// How long both halves of a stretch are in which the program does as much as in a window, ns,

@@ -3,8 +3,9 @@
 //!
 //! Threads are asked to come to the dispatcher, where they wait; then one runs alone; then all go
 //! on. What is compared begins and ends while all wait: the kernel tells a process's time exactly
-//! only of threads that do not run. They run light code, or natively where words in memory tell
-//! what they do: light code may be slow in just those loops in which threads slow each other.
+//! only of threads that do not run. They run natively where words in memory tell what they do, else
+//! light code: that may be slow in just those loops in which threads slow each other, and its own
+//! stores come between those that threads wait for.
 //! Neighbours: `switching` goes from one part of a step to the next, the agent's `solo` has the
 //! threads wait.
 
@@ -12,7 +13,7 @@ use super::Code;
 use super::stretches::Stretch;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use windows::constants::MIN_AT_ONCE;
+use windows::constants::{MIN_AT_ONCE, MIN_LOOKS};
 use windows::{Ran, Random, Slowed, SoloTime, Spent};
 use wire::session::Header;
 
@@ -26,6 +27,8 @@ const WARM_NS: u64 = 4_000_000;
 const MIN_TOGETHER_NS: u64 = 6_000_000;
 /// One such time, with both moments at which all wait.
 const EACH_NS: u64 = MIN_TOGETHER_NS + ASK_NS + ALONE_NS + ASK_NS;
+/// Times that one thread runs alone in native time that is there for that: so many tell something.
+const AT_A_TIME: u64 = MIN_LOOKS as u64;
 /// What solo time may take: so much at the beginning, ns, and this part of what a budget gives, or
 /// of the run at the most.
 const AT_FIRST_NS: u64 = 30_000_000;
@@ -155,10 +158,8 @@ impl Solos {
         off: &Spent,
         budget: Option<f64>,
     ) -> Vec<Stretch> {
-        let began_ns = *self.began_ns.get_or_insert(from_ns);
-        let given = budget.map_or(MOST, |budget| (FOR_SOLO * (budget - 1.0)).min(MOST));
-        let given_ns = AT_FIRST_NS + (given * from_ns.saturating_sub(began_ns) as f64) as u64;
-        let left = given_ns.saturating_sub(self.taken_ns) / (ALONE_NS + 2 * ASK_NS);
+        self.began_ns.get_or_insert(from_ns);
+        let left = self.left(from_ns, budget);
         let room = (until_ns - from_ns).saturating_sub(WARM_NS + ASK_NS) / EACH_NS;
         match left.min(room) {
             number if number > 0 && runs_at_once(off) => {
@@ -172,13 +173,27 @@ impl Solos {
         }
     }
 
-    /// Light code is too slow for this, and words tell what threads do natively: what was seen in
-    /// light code before is not used.
+    /// Words tell what threads do natively: what was taken for light code is not counted.
     pub fn begin_native(&mut self) {
         if self.native_looks.is_empty() && !self.looks.is_empty() {
-            self.looks = SoloTime::default();
             self.taken_ns = 0;
         }
+    }
+
+    /// How much native time is wanted at `now_ns` in which one thread runs alone now and then, ns.
+    pub fn native_ns(&self, now_ns: u64, budget: Option<f64>) -> u64 {
+        match self.left(now_ns, budget).min(AT_A_TIME) {
+            0 => 0,
+            number => WARM_NS + ASK_NS + number * EACH_NS,
+        }
+    }
+
+    /// How many times the budget still lets one thread run alone.
+    fn left(&self, now_ns: u64, budget: Option<f64>) -> u64 {
+        let given = budget.map_or(MOST, |budget| (FOR_SOLO * (budget - 1.0)).min(MOST));
+        let passed_ns = now_ns.saturating_sub(self.began_ns.unwrap_or(now_ns));
+        let given_ns = AT_FIRST_NS + (given * passed_ns as f64) as u64;
+        given_ns.saturating_sub(self.taken_ns) / (ALONE_NS + 2 * ASK_NS)
     }
 
     /// Tells threads. All wait when they are asked to, so that those come, too, that had no
