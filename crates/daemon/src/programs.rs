@@ -132,6 +132,7 @@ impl Programs {
             | Note::Paused
             | Note::Resumed
             | Note::Changed
+            | Note::GivenBack { .. }
             | Note::Pages { .. }
             | Note::Refused { .. }
             | Note::TooMany { .. } => {}

@@ -5,6 +5,8 @@
 //! pages whose turn it is. While a placement is on trial, threads are not mapped, unless
 //! communication changes.
 
+mod changes;
+
 use crate::autopin::{Autopin, Step};
 use crate::communication::{Communication, Counted};
 use crate::decision::{Action, Decision, Note, Proof, Why};
@@ -22,14 +24,8 @@ use std::collections::BTreeMap;
 
 /// After a task could not be bound, it is left alone for so long.
 const REFUSED_NS: u64 = 10_000_000_000;
-/// Communication seems to have changed if at least so many events cost this part of the most
-/// possible more than when tasks were placed; or, where recent ones are not known apart, below this
-/// likeness.
-const MIN_SEEMING: f64 = 4.0;
-const SEEMING: f64 = 0.25;
 /// Part of a difference by which that cost is followed at a mapping that finds tasks well placed.
 const FOLLOWED: f64 = 0.2;
-const LIKE: f64 = 0.8;
 
 /// Bindings of a placement: slot, the processor before (`None`: not bound by us), and after.
 type Bindings = Vec<(usize, Option<u32>, u32)>;
@@ -95,37 +91,6 @@ impl Decider {
     /// Where each task that we have placed is bound, by its number.
     pub fn placement(&self) -> BTreeMap<u32, u32> {
         self.tasks.all().filter_map(|(_, task)| Some((task.seen.task, task.bound?))).collect()
-    }
-
-    /// Whether tasks seem to be farther from their partners than when they were placed, or found to
-    /// be well placed: few events suffice for that, where more are needed to place anew.
-    pub fn seems_changed(&self) -> bool {
-        let Some(before) = self.far_before else { return false };
-        match self.far_now() {
-            Some((far, events)) => {
-                // Of few events, the part varies by about half of what is added for that.
-                events >= MIN_SEEMING && far > before + SEEMING + 1.0 / events.sqrt()
-            }
-            None => self.like < LIKE,
-        }
-    }
-
-    /// What recent events cost where tasks are now, as a part of what they can cost at most, and
-    /// how many there are.
-    fn far_now(&self) -> Option<(f64, f64)> {
-        let at = |(slot, task): (usize, &Task)| (slot, task.bound.unwrap_or(task.seen.cpu));
-        let (slots, cpus): (Vec<usize>, Vec<u32>) = self.tasks.all().map(at).unzip();
-        let recent = self.communication.recent(slots.len())?;
-        let events = recent.matrix.dense(&slots, None);
-        let (mut sum, mut cost) = (0.0, 0.0);
-        for (row, &from) in events.chunks(slots.len().max(1)).zip(&cpus) {
-            for (&count, &to) in row.iter().zip(&cpus).filter(|(count, _)| **count > 0.0) {
-                sum += count;
-                cost += count * self.machine.cost(from, to);
-            }
-        }
-        let most = self.machine.costs().per_level.first().copied().unwrap_or(0.0);
-        (most > 0.0).then(|| (if sum > 0.0 { cost / sum / most } else { 0.0 }, sum / 2.0))
     }
 
     /// What follows from an observation.
@@ -279,6 +244,10 @@ impl Decider {
         }
         let elapsed_ns = now_ns.saturating_sub(self.last_ns);
         for wasted in self.waste.look(&shares, seen.idle_ns, elapsed_ns, now_ns) {
+            if wasted.was_right {
+                self.give_back(Some(wasted.process), now_ns, decision);
+                continue;
+            }
             let until_ns = now_ns + wasted.pause_ns;
             for task in self.tasks.of_process(wasted.process) {
                 task.refused_until_ns = until_ns;
@@ -306,6 +275,9 @@ impl Decider {
 
     fn map(&mut self, now_ns: u64, decision: &mut Decision) {
         self.like = self.communication.likeness();
+        if self.is_outdated() {
+            self.give_back(None, now_ns, decision);
+        }
         let settings = &self.settings;
         let mut proposal = self.mapping(self.communication.long(), settings, now_ns).propose();
         if proposal.is_err() && self.has_changed(now_ns) {
@@ -368,25 +340,6 @@ impl Decider {
             });
         }
         decision.notes.push(note);
-    }
-
-    /// Whether what is recent alone says that tasks should be elsewhere.
-    fn has_changed(&self, now_ns: u64) -> bool {
-        let Some(recent) = self.communication.recent(self.tasks.all().count()) else {
-            return false;
-        };
-        let min_saving = self.settings.min_saving.max(self.settings.unproven_saving);
-        let strict = Settings { min_saving, ..self.settings.clone() };
-        self.mapping(recent, &strict, now_ns).propose().is_ok()
-    }
-
-    /// What was measured with the communication of before says nothing of what is now.
-    fn change(&mut self, decision: &mut Decision) {
-        self.guard.restart();
-        self.guard.forgive();
-        self.trial.clear();
-        self.far_before = None;
-        decision.notes.push(Note::Changed);
     }
 
     fn mapping<'a>(

@@ -196,6 +196,11 @@ pub enum Note {
     Resumed,
     /// Communication has changed.
     Changed,
+    /// Communication has changed, and it is not known yet how: tasks go back to the scheduler.
+    GivenBack {
+        /// How many.
+        tasks: usize,
+    },
     /// Pages are moved.
     Pages {
         /// To the node that uses them.

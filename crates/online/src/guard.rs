@@ -15,6 +15,9 @@ use std::collections::VecDeque;
 const ALPHA: f64 = 0.05;
 /// A ratio this far from 1 needs no second A.
 const CLEAR: f64 = 0.1;
+/// Work has fallen if two measurements are below this part of what was done when a placement was
+/// kept.
+const FALLEN: f64 = 0.7;
 /// A placement is like the one that was kept last if its predicted saving is at least this part of
 /// that one's.
 const MIN_ALIKE: f64 = 0.5;
@@ -69,6 +72,8 @@ pub struct Guard {
     saving: f64,
     /// Until when the one that was kept last vouches for others.
     vouches_until_ns: u64,
+    /// Work per ns with the one that was kept last.
+    kept_rate: Option<f64>,
 }
 
 impl Guard {
@@ -94,6 +99,7 @@ impl Guard {
             measured: false,
             saving: 0.0,
             vouches_until_ns: 0,
+            kept_rate: None,
         }
     }
 
@@ -130,6 +136,13 @@ impl Guard {
     /// Whether a placement is being tried.
     pub fn is_trying(&self) -> bool {
         self.stage != Stage::Idle
+    }
+
+    /// Whether less work is done lately than when a placement was kept.
+    pub fn has_fallen(&self) -> bool {
+        let last = || self.rates.iter().rev().take(2);
+        let fallen = |kept: f64| last().count() == 2 && last().all(|rate| *rate < FALLEN * kept);
+        self.stage == Stage::Idle && self.kept_rate.is_some_and(fallen)
     }
 
     /// Until when nothing is tried.
@@ -210,6 +223,7 @@ impl Guard {
     }
 
     fn keep(&mut self, ratio: Ratio, now_ns: u64) -> Verdict {
+        self.kept_rate = Some(self.with.iter().sum::<f64>() / self.with.len() as f64);
         self.enter(Stage::Idle);
         self.vouches_until_ns = now_ns + self.max_pause_ns;
         self.next_pause_ns = self.pause_ns;
@@ -218,6 +232,7 @@ impl Guard {
 
     /// A placement has not helped: nothing is tried for a while.
     fn undo(&mut self, ratio: Ratio, now_ns: u64) -> Verdict {
+        self.kept_rate = None;
         self.enter(Stage::Idle);
         self.vouches_until_ns = 0;
         self.until_ns = now_ns + self.next_pause_ns;
@@ -294,6 +309,24 @@ mod tests {
         assert_eq!(pauses, [5, 10, 20, 40, 80, 120, 120]);
         guard.forgive();
         assert_eq!(guard.until_ns(), 0);
+    }
+
+    #[test]
+    fn work_that_falls_after_a_placement_was_kept_is_seen() {
+        let mut guard = Guard::new(&Settings::default());
+        let add = |guard: &mut Guard, rate: f64, times| {
+            (0..times).for_each(|_| guard.add(rate * STEP as f64, STEP));
+        };
+        add(&mut guard, 1.0, 5);
+        guard.begin(0.5);
+        add(&mut guard, 2.0, 5);
+        assert!(matches!(guard.turn(0), Verdict::Keep(_)));
+        add(&mut guard, 2.0, 5);
+        assert!(!guard.has_fallen());
+        add(&mut guard, 1.0, 1);
+        assert!(!guard.has_fallen(), "once may be chance");
+        add(&mut guard, 1.0, 1);
+        assert!(guard.has_fallen());
     }
 
     #[test]

@@ -24,20 +24,14 @@ fn named(placement: Option<&str>) -> String {
 /// A note as a sentence without its full stop.
 pub fn sentence(note: &Note) -> String {
     match note {
-        Note::Placed { moved, tasks, saving, gain, proof } => {
-            let how = match proof {
-                Proof::Measured => "its effect is measured",
-                Proof::Earlier => "one like it has just helped",
-                Proof::None => "unproven: nothing measures it",
-            };
-            format!(
-                "placed {} of {}: communication costs {} less, estimated gain {}; {how}",
-                moved,
-                several(*tasks, "thread"),
-                percent(*saving),
-                percent(*gain)
-            )
-        }
+        Note::Placed { moved, tasks, saving, gain, proof } => format!(
+            "placed {} of {}: communication costs {} less, estimated gain {}; {}",
+            moved,
+            several(*tasks, "thread"),
+            percent(*saving),
+            percent(*gain),
+            known(*proof)
+        ),
         Note::Begun { tasks, left: 0 } => {
             format!("placed {} as recorded", several(*tasks, "thread"))
         }
@@ -66,6 +60,12 @@ pub fn sentence(note: &Note) -> String {
         Note::Paused => "the placement is taken back for a moment, to compare".into(),
         Note::Resumed => "the placement is applied again".into(),
         Note::Changed => "communication has changed".into(),
+        Note::GivenBack { tasks } => {
+            format!(
+                "communication has changed: {} released until it is known how",
+                several(*tasks, "thread")
+            )
+        }
         Note::Pages { local, interleaved, waiting } => format!(
             "moved {} to the nodes that use them, {} in turns over all nodes; {} wait",
             several(*local, "page"),
@@ -82,6 +82,15 @@ pub fn sentence(note: &Note) -> String {
                 crate::MAX_TASKS
             )
         }
+    }
+}
+
+/// How a placement is known to help.
+fn known(proof: Proof) -> &'static str {
+    match proof {
+        Proof::Measured => "its effect is measured",
+        Proof::Earlier => "one like it has just helped",
+        Proof::None => "unproven: nothing measures it",
     }
 }
 

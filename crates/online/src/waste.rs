@@ -12,6 +12,11 @@ use std::collections::BTreeMap;
 const WINDOW_NS: u64 = 1_500_000_000;
 /// Most waste beyond that of before, as a part of the time that tasks run or waste.
 const MAX_WASTE: f64 = 0.1;
+/// A placement that did not waste for so long has become wrong if it wastes in a short window of
+/// such a length, by this part more than before.
+const RIGHT_NS: u64 = 2_000_000_000;
+const SHORT_NS: u64 = 300_000_000;
+const MAX_SHORT_WASTE: f64 = 0.2;
 /// Half-life of the waste of before.
 const HALF_LIFE_NS: f64 = 1e9;
 
@@ -33,8 +38,41 @@ struct Process {
     /// The same of the present window, and when it began.
     window: (f64, f64),
     since_ns: Option<u64>,
+    /// The same of a short window, and since when the placement does not waste.
+    short: (f64, f64),
+    short_since_ns: u64,
+    right_since_ns: u64,
+    /// The last short window wasted.
+    seems: bool,
     /// Time without a placement after the next one that wastes.
     next_pause_ns: u64,
+}
+
+impl Process {
+    /// It is bound from now on.
+    fn bind(&mut self, now_ns: u64) {
+        (self.since_ns, self.window) = (Some(now_ns), (0.0, 0.0));
+        (self.short_since_ns, self.short) = (now_ns, (0.0, 0.0));
+        (self.right_since_ns, self.seems) = (now_ns, false);
+    }
+
+    /// Takes in what was wasted of what; its part before and in a short window, if that shows that
+    /// the placement was right and has become wrong.
+    fn look_shortly(&mut self, (wasted, sum): (f64, f64), now_ns: u64) -> Option<(f64, f64)> {
+        self.short = (self.short.0 + wasted, self.short.1 + sum);
+        if now_ns.saturating_sub(self.short_since_ns) < SHORT_NS {
+            return None;
+        }
+        let began_ns = std::mem::replace(&mut self.short_since_ns, now_ns);
+        let (before, after) = (part(self.before), part(std::mem::take(&mut self.short)));
+        self.seems = after > before + MAX_SHORT_WASTE;
+        if !self.seems {
+            return None;
+        }
+        let was_right = began_ns.saturating_sub(self.right_since_ns) >= RIGHT_NS;
+        self.right_since_ns = now_ns;
+        was_right.then_some((before, after))
+    }
 }
 
 /// Waste of a process under a placement that is undone.
@@ -48,6 +86,9 @@ pub struct Wasted {
     pub after: f64,
     /// For how long the process is left alone now.
     pub pause_ns: u64,
+    /// Whether it did not waste for some time: the program has changed, and may be placed anew at
+    /// once.
+    pub was_right: bool,
 }
 
 /// See the head of this file.
@@ -92,10 +133,16 @@ impl Waste {
                 continue;
             }
             let Some(since_ns) = process.since_ns else {
-                (process.since_ns, process.window) = (Some(now_ns), (0.0, 0.0));
+                process.bind(now_ns);
                 continue;
             };
             process.window = (process.window.0 + wasted, process.window.1 + sum);
+            if let Some((before, after)) = process.look_shortly((wasted, sum), now_ns) {
+                process.since_ns = None;
+                let (process, pause_ns, was_right) = (number, 0, true);
+                all.push(Wasted { process, before, after, pause_ns, was_right });
+                continue;
+            }
             if now_ns.saturating_sub(since_ns) < WINDOW_NS {
                 continue;
             }
@@ -104,10 +151,16 @@ impl Waste {
             if after > before + MAX_WASTE {
                 let pause_ns = process.next_pause_ns.max(pause_ns);
                 process.next_pause_ns = (pause_ns * 2).min(max_pause_ns);
-                all.push(Wasted { process: number, before, after, pause_ns });
+                let (process, was_right) = (number, false);
+                all.push(Wasted { process, before, after, pause_ns, was_right });
             }
         }
         all
+    }
+
+    /// Whether some process seems to waste now.
+    pub fn seems(&self) -> bool {
+        self.processes.values().any(|process| process.since_ns.is_some() && process.seems)
     }
 
     /// Waste up to now is part of a placement that was proved to help.
@@ -157,6 +210,20 @@ mod tests {
         let mut waste = Waste::new(5, 20);
         run(&mut waste, 0, 40, false, 0.4, 0.4);
         assert_eq!(run(&mut waste, 40, 200, true, 0.45, 0.5), 0);
+    }
+
+    #[test]
+    fn a_placement_that_becomes_wrong_is_given_up_soon_and_without_a_pause() {
+        let mut waste = Waste::new(5, 20);
+        run(&mut waste, 0, 40, false, 0.0, 0.0);
+        assert_eq!(run(&mut waste, 40, 60, true, 0.05, 0.5), 0, "it is right for 3 s");
+        assert!(!waste.seems());
+        let bad = Share { ran_ns: LOOK, waited_ns: LOOK, bound: true };
+        let mut look = |look| waste.look(&BTreeMap::from([(7, bad)]), LOOK, LOOK, look * LOOK);
+        let (at, wasted) = (100..130).find_map(|k| Some((k, *look(k).first()?))).unwrap();
+        assert!(at <= 112 && wasted.was_right && wasted.pause_ns == 0, "{at}: {wasted:?}");
+        let first = (200..300).find_map(|k| look(k).first().copied()).unwrap();
+        assert!(!first.was_right && first.pause_ns == 5, "wrong from the beginning: {first:?}");
     }
 
     #[test]

@@ -61,6 +61,9 @@ fn partners_that_change_are_followed_within_a_second() {
         let run = run(&program, &mut decider, &machine, 40_000, samples);
         // Looks come every 50 ms. The first stretch goes by until a placement is proved.
         for stretch in run.near.chunks(100).skip(1) {
+            // Until it is known how, threads are not held where they no longer belong.
+            let held = stretch.iter().take_while(|(near, bound)| *bound && !*near).count();
+            assert!(held * 50 <= most_ms * 2 / 3, "{held} looks: {:?}", notes(&run));
             let followed = stretch.iter().position(|(near, bound)| *near && *bound);
             let ms = followed.map(|looks| looks * 50);
             let name = format!("{tells_work} {samples}: {ms:?}");
@@ -68,8 +71,8 @@ fn partners_that_change_are_followed_within_a_second() {
             let stay = stretch[followed.unwrap()..].iter().all(|(near, _)| *near);
             assert!(stay, "{name}: {:?}", notes(&run));
         }
-        // 4 at first, 2 at each of the changes, and what the first trial costs.
-        assert!(run.binds <= 4 + 7 * 2 + 8, "{}", run.binds);
+        // 4 at first and after each of the changes, and what the first trial costs.
+        assert!(run.binds <= 4 + 7 * 4 + 8, "{}", run.binds);
     }
 }
 

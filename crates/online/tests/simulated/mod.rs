@@ -171,7 +171,9 @@ fn sampled(
             let pair = u64::from(task.min(partner)) << 32 | u64::from(task.max(partner));
             let shared = random.part() < program.shared && partner != task;
             let address = match shared {
-                true => (pair.wrapping_mul(0x9e37) + random.below(program.blocks)) * 256,
+                true => {
+                    (pair.wrapping_mul(0x9e37) + random.below(program.blocks)).wrapping_mul(256)
+                }
                 false => (1 << 50) + (u64::from(task) << 32) + random.below(1 << 14) * 256,
             };
             accesses.push(Access { task, space: 1, address, cpu: at[task as usize] });

@@ -1,0 +1,103 @@
+//! Whether communication is no longer what tasks were placed for.
+//!
+//! Few events suffice to say so, where more are needed to place tasks anew: until then, tasks that
+//! are placed for what was before go back to the scheduler, as nothing is worse than a placement
+//! that has become wrong.
+
+use super::Decider;
+use crate::decision::{Action, Decision, Note};
+use crate::settings::Settings;
+use crate::tasks::Task;
+
+/// Communication seems to have changed if at least so many events cost this part of the most
+/// possible more than when tasks were placed; or, where recent ones are not known apart, below this
+/// likeness.
+const MIN_SEEMING: f64 = 4.0;
+const SEEMING: f64 = 0.25;
+const LIKE: f64 = 0.8;
+/// Of so many events, that a placement has become wrong is no chance.
+const MIN_OUTDATED: f64 = 8.0;
+
+impl Decider {
+    /// Whether tasks seem to be farther from their partners than when they were placed, or found to
+    /// be well placed: few events suffice for that, where more are needed to place anew.
+    pub fn seems_changed(&self) -> bool {
+        let Some(before) = self.far_before else { return false };
+        if self.waste.seems() || self.guard.has_fallen() {
+            return true;
+        }
+        match self.far_now() {
+            Some((far, events)) => {
+                // Of few events, the part varies by about half of what is added for that.
+                events >= MIN_SEEMING && far > before + SEEMING + 1.0 / events.sqrt()
+            }
+            None => self.like < LIKE,
+        }
+    }
+
+    /// Whether tasks that are placed are farther from their partners than when they were placed,
+    /// beyond what chance makes of so few events.
+    pub(super) fn is_outdated(&self) -> bool {
+        let placed = self.tasks.all().any(|(_, task)| task.bound.is_some());
+        let far = self.far_before.zip(self.far_now()).filter(|_| placed);
+        far.is_some_and(|(before, (far, events))| {
+            events >= MIN_OUTDATED && far > before + SEEMING + 2.0 / events.sqrt()
+        })
+    }
+
+    /// Gives tasks back to the scheduler, those of a process or all, as communication has changed.
+    pub(super) fn give_back(&mut self, process: Option<u32>, now_ns: u64, decision: &mut Decision) {
+        let mut tasks = 0;
+        for task in self.tasks.all_mut() {
+            let own = process.is_none_or(|process| task.seen.process == process);
+            if own && task.bound.take().is_some() {
+                decision.actions.push(Action::Release { task: task.seen.task });
+                tasks += 1;
+            }
+        }
+        self.communication.forget(now_ns);
+        self.guard.restart();
+        self.guard.forgive();
+        self.trial.clear();
+        self.far_before = None;
+        decision.notes.push(Note::GivenBack { tasks });
+        self.told = None;
+    }
+
+    /// What recent events cost where tasks are now, as a part of what they can cost at most, and
+    /// how many there are.
+    pub(super) fn far_now(&self) -> Option<(f64, f64)> {
+        let at = |(slot, task): (usize, &Task)| (slot, task.bound.unwrap_or(task.seen.cpu));
+        let (slots, cpus): (Vec<usize>, Vec<u32>) = self.tasks.all().map(at).unzip();
+        let recent = self.communication.recent(slots.len())?;
+        let events = recent.matrix.dense(&slots, None);
+        let (mut sum, mut cost) = (0.0, 0.0);
+        for (row, &from) in events.chunks(slots.len().max(1)).zip(&cpus) {
+            for (&count, &to) in row.iter().zip(&cpus).filter(|(count, _)| **count > 0.0) {
+                sum += count;
+                cost += count * self.machine.cost(from, to);
+            }
+        }
+        let most = self.machine.costs().per_level.first().copied().unwrap_or(0.0);
+        (most > 0.0).then(|| (if sum > 0.0 { cost / sum / most } else { 0.0 }, sum / 2.0))
+    }
+
+    /// Whether what is recent alone says that tasks should be elsewhere.
+    pub(super) fn has_changed(&self, now_ns: u64) -> bool {
+        let Some(recent) = self.communication.recent(self.tasks.all().count()) else {
+            return false;
+        };
+        let min_saving = self.settings.min_saving.max(self.settings.unproven_saving);
+        let strict = Settings { min_saving, ..self.settings.clone() };
+        self.mapping(recent, &strict, now_ns).propose().is_ok()
+    }
+
+    /// What was measured with the communication of before says nothing of what is now.
+    pub(super) fn change(&mut self, decision: &mut Decision) {
+        self.guard.restart();
+        self.guard.forgive();
+        self.trial.clear();
+        self.far_before = None;
+        decision.notes.push(Note::Changed);
+    }
+}
