@@ -441,7 +441,17 @@ mod files {
         let machine = ["--on", "pack:8 core:64 pu:8", "--policy", "scatter"];
         let options = [&machine[..], &["-o", plan.to_str().unwrap(), "--force"]].concat();
         place(&scratch, "0,1,1\n1,0,1\n1,1,0\n", &options).expect_code(0);
-        refused(&run(), 125, &["machine"]);
+        // The program runs all the same, and nothing is bound.
+        let json = scratch.join("run.json");
+        let run = threadtalk.verb("run").arg("--plan").arg(&plan).arg("-o").arg(&json);
+        let outcome = run.args(["--", "sh", "-c", "echo runs; exit 3"]).run().expect_code(3);
+        assert_eq!(outcome.stdout_text(), "runs\n");
+        for word in ["PU P#", "does not have", "the program runs without it"] {
+            assert!(outcome.stderr_text().contains(word), "{word}: {outcome}");
+        }
+        let told = std::fs::read_to_string(&json).unwrap();
+        let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+        assert!(told["not_bound_because"].as_str().unwrap().contains("does not have"), "{told}");
     }
 }
 

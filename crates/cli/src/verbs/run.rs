@@ -14,10 +14,10 @@ use daemon::DaemonError;
 use placement::Plan;
 use recorder::data::Sight;
 use recorder::launch::{
-    Binding, Come, How, LaunchReport, Onlooker, Outcome, Via, check_plan, launch,
+    Binding, Come, How, LaunchReport, Onlooker, Outcome, Via, check_plan, launch, launch_unplaced,
 };
 use recorder::sampled::Choice;
-use recorder::{Streams, Target};
+use recorder::{RecorderError, Streams, Target};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -108,7 +108,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         every: args.data_every,
     };
     if let Err(error) = check_plan(&plan, &machine) {
-        return Ok(refuse(&error));
+        return unplaced(&target, &how, &error, file);
     }
     say_if_of_another(&plan, &target);
     let verify = args.verify.map(|most| (most, fit::choose()));
@@ -136,14 +136,40 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     {
         say(&fit::sentence(verdict));
     }
-    if let Some(mut file) = file {
-        let name = file.name();
-        let mut all = json(&report);
-        all["fit"] = verdict.as_ref().map_or(serde_json::Value::Null, fit::json);
-        writeln!(file, "{all:#}").with_context(|| format!("cannot write {name}"))?;
-        file.finish()?;
-    }
+    let fit = verdict.as_ref().map_or(serde_json::Value::Null, fit::json);
+    write_report(&report, fit, file)?;
     Ok(report.ended.ending.shell_code())
+}
+
+/// Runs the program without a plan that cannot be used here.
+fn unplaced(
+    target: &Target,
+    how: &How,
+    error: &RecorderError,
+    file: Option<Output>,
+) -> anyhow::Result<i32> {
+    let reason = error.to_string();
+    say(&format!("{reason}; the program runs without it"));
+    match launch_unplaced(target, how, Streams::Inherited, reason) {
+        Ok(report) => {
+            write_report(&report, serde_json::Value::Null, file)?;
+            Ok(report.ended.ending.shell_code())
+        }
+        Err(error) => Ok(refuse(&error)),
+    }
+}
+
+fn write_report(
+    report: &LaunchReport,
+    fit: serde_json::Value,
+    file: Option<Output>,
+) -> anyhow::Result<()> {
+    let Some(mut file) = file else { return Ok(()) };
+    let name = file.name();
+    let mut all = json(report);
+    all["fit"] = fit;
+    writeln!(file, "{all:#}").with_context(|| format!("cannot write {name}"))?;
+    file.finish()
 }
 
 /// What is looked at and told while the program runs.

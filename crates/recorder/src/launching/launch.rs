@@ -254,6 +254,30 @@ pub fn launch(
     }
 }
 
+/// Runs `target` without its plan, which cannot be used here for this reason.
+///
+/// # Errors
+/// Fails when the program cannot be started.
+pub fn launch_unplaced(
+    target: &Target,
+    how: &How,
+    streams: Streams,
+    reason: String,
+) -> Result<LaunchReport, RecorderError> {
+    let (environment, unset) = (Vec::new(), &[][..]);
+    let launch = Launch { target, environment, unset, streams, adopt_orphans: false, gate: None };
+    Ok(LaunchReport {
+        ended: launch.start()?.wait(|| ())?,
+        bindings: Vec::new(),
+        unplanned: Vec::new(),
+        unplanned_count: 0,
+        via: how.via,
+        inactive: Some(reason),
+        data: None,
+        phases: None,
+    })
+}
+
 fn launch_with(
     target: &Target,
     plan: &Plan,
