@@ -40,6 +40,8 @@ impl Attention {
     /// How closely to look from `now` on, if that is not as before. `reason`: there may be another
     /// pattern. `notes` are of the last decision.
     pub fn next(&mut self, now: Instant, reason: bool, notes: &[Note]) -> Option<Pace> {
+        let released = notes.iter().any(|note| matches!(note, Note::GivenBack { .. }));
+        let reason = reason || released;
         let placed = notes.iter().any(|note| matches!(note, Note::Placed { .. }));
         let known = notes.iter().rev().find_map(is_known);
         self.at_ease = known.unwrap_or(self.at_ease);
@@ -76,7 +78,7 @@ fn is_known(note: &Note) -> Option<bool> {
             why,
             Why::Alone | Why::Pinned { .. } | Why::AsGood { .. } | Why::Quiet { .. }
         )),
-        Note::Undone { .. } | Note::Idle { .. } => Some(false),
+        Note::Undone { .. } | Note::Idle { .. } | Note::GivenBack { .. } => Some(false),
         _ => None,
     }
 }
@@ -135,5 +137,8 @@ mod tests {
         attention.next(begin, true, &[]);
         assert_eq!(attention.next(begin, false, &placed), Some(Pace::Seldom));
         assert_eq!(attention.next(begin, true, &[]), Some(Pace::Closer));
+        assert_eq!(attention.next(begin, false, &placed), Some(Pace::Seldom));
+        let released = [Note::GivenBack { tasks: 4 }];
+        assert_eq!(attention.next(begin, false, &released), Some(Pace::Closer));
     }
 }

@@ -425,6 +425,8 @@ impl<'a> Auto<'a> {
         let bound: Vec<(u32, u32)> = self.actor.bound().collect();
         let restored = self.actor.restore();
         if let Some(log) = &mut self.log {
+            let at_ns = self.begun.elapsed().as_nanos() as u64;
+            let _ = write_line(log, &Line::End { at_ns });
             let _ = log.flush();
         }
         self.tell_status(&[], &[]);

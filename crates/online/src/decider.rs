@@ -245,7 +245,10 @@ impl Decider {
         let elapsed_ns = now_ns.saturating_sub(self.last_ns);
         for wasted in self.waste.look(&shares, seen.idle_ns, elapsed_ns, now_ns) {
             if wasted.was_right {
-                self.give_back(Some(wasted.process), now_ns, decision);
+                let own = |(_, task): &(usize, &Task)| task.seen.process == wasted.process;
+                let slots: Vec<usize> =
+                    self.tasks.all().filter(own).map(|(slot, _)| slot).collect();
+                self.give_back(&slots, now_ns, decision);
                 continue;
             }
             let until_ns = now_ns + wasted.pause_ns;
@@ -275,8 +278,9 @@ impl Decider {
 
     fn map(&mut self, now_ns: u64, decision: &mut Decision) {
         self.like = self.communication.likeness();
-        if self.is_outdated() {
-            self.give_back(None, now_ns, decision);
+        let outdated = if self.settings.guard { self.outdated() } else { Vec::new() };
+        if !outdated.is_empty() {
+            self.give_back(&outdated, now_ns, decision);
         }
         let settings = &self.settings;
         let mut proposal = self.mapping(self.communication.long(), settings, now_ns).propose();

@@ -1,5 +1,5 @@
-//! The log: a line of JSON for the beginning, each observation, and each decision that is not
-//! empty. Replaying it gives the same decisions, which is checked.
+//! The log: a line of JSON for the beginning, each observation, each decision that is not empty,
+//! and the end. Replaying it gives the same decisions, which is checked.
 //!
 //! A number that is read back from JSON may differ in its last bit. So what is logged is decided on
 //! as it will be read back ([`as_logged`]), and decisions are compared as they are read back.
@@ -15,7 +15,9 @@ use topology::{Topology, TopologyError};
 
 /// Version of the log; readers refuse newer ones. A new field of an observation raises it if it may
 /// change decisions.
-const LOG_VERSION: u32 = 3;
+const LOG_VERSION: u32 = 4;
+/// The first version whose logs say where they end.
+const WITH_END: u32 = 4;
 
 /// A line.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -40,6 +42,11 @@ pub enum Line {
     Saw(Box<Observation>),
     /// What followed from it.
     Did(Decision),
+    /// The last one: all was over after so many ns.
+    End {
+        /// After the start.
+        at_ns: u64,
+    },
 }
 
 impl Line {
@@ -98,6 +105,8 @@ pub struct Replayed {
     pub observations: usize,
     /// The first decision that differs; `None`: all are the same.
     pub difference: Option<Difference>,
+    /// Whether the log goes on to the end; `None`: its version does not say so.
+    pub complete: Option<bool>,
 }
 
 /// The lines of a log. A last line that is cut off is left out: its writer was killed.
@@ -154,6 +163,7 @@ pub fn replay(lines: &[Line]) -> Result<Replayed, LogError> {
         decisions: Vec::new(),
         observations: 0,
         difference: None,
+        complete: (*version >= WITH_END).then(|| matches!(lines.last(), Some(Line::End { .. }))),
     };
     let mut rest = lines[1..].iter().peekable();
     while let Some(line) = rest.next() {

@@ -153,11 +153,6 @@ impl Tasks {
         self.slots.iter_mut().flatten().filter(move |task| task.seen.process == process)
     }
 
-    /// All tasks, to be changed.
-    pub fn all_mut(&mut self) -> impl Iterator<Item = &mut Task> {
-        self.slots.iter_mut().flatten()
-    }
-
     /// A number for the task of a slot that no other task of this slot has for a long time.
     pub fn id(&self, slot: usize) -> u16 {
         slot as u16 | self.generations[slot] << SLOT_BITS

@@ -153,19 +153,23 @@ fn a_log_replays_to_the_same_decisions() {
             lines.push(Line::Did(did.clone()));
         }
     }
+    lines.push(Line::End { at_ns: u64::MAX });
     let json = |line: &Line| serde_json::to_string(line).unwrap();
     let mut text = lines.iter().map(json).collect::<Vec<_>>().join("\n");
     let read = read_log(text.as_bytes()).unwrap();
     assert_eq!(read.len(), lines.len());
     let replayed = replay(&read).unwrap();
-    assert_eq!(replayed.difference, None);
+    assert_eq!((&replayed.difference, replayed.complete), (&None, Some(true)));
     assert_eq!(replayed.decisions.len(), run.decisions.len());
     // A decision that is another one is found, and so is a line that is cut off.
     let at = lines.iter().position(|line| matches!(line, Line::Did(_))).unwrap();
     lines.remove(at);
     assert!(replay(&lines).unwrap().difference.is_some());
     text.truncate(text.len() - 10);
-    assert!(replay(&read_log(text.as_bytes()).unwrap()).unwrap().difference.is_none());
+    let cut = replay(&read_log(text.as_bytes()).unwrap()).unwrap();
+    assert_eq!((cut.difference, cut.complete), (None, Some(false)));
+    let older = text.replacen("\"version\":4", "\"version\":3", 1);
+    assert_eq!(replay(&read_log(older.as_bytes()).unwrap()).unwrap().complete, None);
     let broken = text.replacen("saw", "sew", 1);
     assert!(read_log(broken.as_bytes()).is_err() && read_log(&b"no log"[..]).is_err());
     assert!(replay(&[]).is_err());

@@ -156,7 +156,15 @@ fn pairs_are_placed_logged_and_replayed() {
     let replayed = auto(&["--replay", log]).run().expect_code(0);
     assert!(replayed.stdout_text().contains("placed "), "{replayed}");
     let json = auto(&["--replay", log, "--json"]).run().expect_code(0);
-    assert!(json.stdout_text().contains("\"same_decisions\": true"), "{json}");
+    for word in ["\"same_decisions\": true", "\"complete\": true"] {
+        assert!(json.stdout_text().contains(word), "{json}");
+    }
+    // One that is cut off says so.
+    let text = fs::read_to_string(log).unwrap();
+    let cut = scratch.join("cut.log");
+    fs::write(&cut, &text[..text.len() / 2]).unwrap();
+    let replayed = auto(&["--replay", cut.to_str().unwrap()]).run().expect_code(0);
+    assert!(replayed.stderr_text().contains("the log ends before"), "{replayed}");
     // A log is not overwritten, and one that is none is refused.
     auto(&["--log", log, "--", "true"]).run().expect_code(125);
     auto(&["--replay", program]).run().expect_code(125);

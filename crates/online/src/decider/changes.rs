@@ -35,22 +35,29 @@ impl Decider {
         }
     }
 
-    /// Whether tasks that are placed are farther from their partners than when they were placed,
-    /// beyond what chance makes of so few events.
-    pub(super) fn is_outdated(&self) -> bool {
-        let placed = self.tasks.all().any(|(_, task)| task.bound.is_some());
-        let far = self.far_before.zip(self.far_now()).filter(|_| placed);
-        far.is_some_and(|(before, (far, events))| {
-            events >= MIN_OUTDATED && far > before + SEEMING + 2.0 / events.sqrt()
-        })
+    /// Slots of placed tasks that are farther from their partners than tasks were when they were
+    /// placed; none unless tasks as a whole are, beyond what chance makes of so few events.
+    pub(super) fn outdated(&self) -> Vec<usize> {
+        let none = Vec::new;
+        let Some((before, (far, events))) = self.far_before.zip(self.far_now()) else {
+            return none();
+        };
+        if events < MIN_OUTDATED || far <= before + SEEMING + 2.0 / events.sqrt() {
+            return none();
+        }
+        let apart =
+            |&(_, far, events): &(usize, f64, f64)| events > 0.0 && far / events > before + SEEMING;
+        let rows = self.far_by_task().unwrap_or_default().into_iter().filter(apart);
+        let placed = |slot: &usize| self.tasks.get(*slot).is_some_and(|task| task.bound.is_some());
+        rows.map(|(slot, ..)| slot).filter(placed).collect()
     }
 
-    /// Gives tasks back to the scheduler, those of a process or all, as communication has changed.
-    pub(super) fn give_back(&mut self, process: Option<u32>, now_ns: u64, decision: &mut Decision) {
+    /// Gives tasks back to the scheduler, as communication has changed.
+    pub(super) fn give_back(&mut self, slots: &[usize], now_ns: u64, decision: &mut Decision) {
         let mut tasks = 0;
-        for task in self.tasks.all_mut() {
-            let own = process.is_none_or(|process| task.seen.process == process);
-            if own && task.bound.take().is_some() {
+        for &slot in slots {
+            let Some(task) = self.tasks.get_mut(slot) else { continue };
+            if task.bound.take().is_some() {
                 decision.actions.push(Action::Release { task: task.seen.task });
                 tasks += 1;
             }
@@ -67,19 +74,25 @@ impl Decider {
     /// What recent events cost where tasks are now, as a part of what they can cost at most, and
     /// how many there are.
     pub(super) fn far_now(&self) -> Option<(f64, f64)> {
+        let add = |(a, b): (f64, f64), (_, far, events)| (a + far, b + events);
+        let (far, events) = self.far_by_task()?.into_iter().fold((0.0, 0.0), add);
+        Some((if events > 0.0 { far / events } else { 0.0 }, events / 2.0))
+    }
+
+    /// The same for each task: its slot, the sum of these parts, and its events.
+    fn far_by_task(&self) -> Option<Vec<(usize, f64, f64)>> {
         let at = |(slot, task): (usize, &Task)| (slot, task.bound.unwrap_or(task.seen.cpu));
         let (slots, cpus): (Vec<usize>, Vec<u32>) = self.tasks.all().map(at).unzip();
         let recent = self.communication.recent(slots.len())?;
-        let events = recent.matrix.dense(&slots, None);
-        let (mut sum, mut cost) = (0.0, 0.0);
-        for (row, &from) in events.chunks(slots.len().max(1)).zip(&cpus) {
-            for (&count, &to) in row.iter().zip(&cpus).filter(|(count, _)| **count > 0.0) {
-                sum += count;
-                cost += count * self.machine.cost(from, to);
-            }
-        }
-        let most = self.machine.costs().per_level.first().copied().unwrap_or(0.0);
-        (most > 0.0).then(|| (if sum > 0.0 { cost / sum / most } else { 0.0 }, sum / 2.0))
+        let matrix = recent.matrix.dense(&slots, None);
+        let most = self.machine.costs().per_level.first().copied().filter(|most| *most > 0.0)?;
+        let of = |((&slot, row), &from): ((&usize, &[f64]), &u32)| {
+            let events = row.iter().zip(&cpus).filter(|(count, _)| **count > 0.0);
+            let cost = |(&count, &to): (&f64, &u32)| count * self.machine.cost(from, to) / most;
+            (slot, events.map(cost).sum(), row.iter().sum())
+        };
+        let rows = matrix.chunks(slots.len().max(1));
+        Some(slots.iter().zip(rows).zip(&cpus).map(of).collect())
     }
 
     /// Whether what is recent alone says that tasks should be elsewhere.

@@ -132,6 +132,7 @@ pub fn timeline(replayed: &Replayed, json: bool) -> anyhow::Result<i32> {
             "sense": replayed.sense,
             "observations": replayed.observations,
             "same_decisions": replayed.difference.is_none(),
+            "complete": replayed.complete,
             "decisions": decisions,
         });
         print(&format!("{all:#}\n"))?;
@@ -145,6 +146,9 @@ pub fn timeline(replayed: &Replayed, json: bool) -> anyhow::Result<i32> {
         let looks = several(replayed.observations, "observation");
         let _ = writeln!(text, "{looks} replayed");
         print(&text)?;
+    }
+    if replayed.complete == Some(false) {
+        say("the log ends before 'auto' did: that was killed, still runs, or could not write it");
     }
     let Some(difference) = &replayed.difference else { return Ok(0) };
     say(&format!(
