@@ -141,6 +141,9 @@ pub enum Note {
     /// The code of a file has no names, nor that of `more` others. `needs_root`: root could read
     /// it.
     CodeWithoutNames { file: String, more: u64, needs_root: bool },
+    /// Of no code that communicates is the source line known. Most of it lies in `file`, which has
+    /// names of functions, or not even these.
+    NoLines { file: String, named: bool },
     /// Stored translated code was not used, because others could have changed its folder, or own it
     /// (`foreign`); profiles do not hold it.
     CodeNotKept { folder: String, foreign: bool },
@@ -359,6 +362,8 @@ impl Note {
             Note::HeapUnnamed { reason: HeapUnnamed::Unknown },
             Note::BlocksSkipped { skipped: 900, blocks: 1000 },
             Note::CodeWithoutNames { file: "app".into(), more: 1, needs_root: true },
+            Note::NoLines { file: "app".into(), named: true },
+            Note::NoLines { file: "app".into(), named: false },
         ];
         let reasons = [
             NotWatched::NotLoaded,

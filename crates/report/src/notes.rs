@@ -4,7 +4,10 @@
 //! Neighbours: `profile::Note` and `analysis::DifferenceNote` have codes and data; `findings` and
 //! `text` show the sentences, `cli` prints them after a recording.
 
+mod code;
+
 use analysis::DifferenceNote;
+use code::{code_not_kept, code_without_names, no_lines};
 use profile::{Expensive, HeapUnnamed, NotWatched, Note, ProcessRow, Unrecorded};
 use serde::Serialize;
 use std::io;
@@ -196,6 +199,7 @@ pub fn sentence(note: &Note) -> String {
         Note::CodeWithoutNames { file, more, needs_root } => {
             code_without_names(file, *more, *needs_root)
         }
+        Note::NoLines { file, named } => no_lines(file, *named),
         Note::CodeNotKept { folder, foreign } => code_not_kept(folder, *foreign),
         Note::NoPlacement { why } => format!("No placement is shown: {why}."),
         Note::Other { sentence } => sentence.clone(),
@@ -475,34 +479,6 @@ fn not_watched(reason: &NotWatched) -> String {
         NotWatched::Unknown => "was not watched",
     };
     phrase.into()
-}
-
-fn code_without_names(file: &str, more: u64, needs_root: bool) -> String {
-    let others = match more {
-        0 => String::new(),
-        1 => " and of one more file".into(),
-        more => format!(" and of {more} more files"),
-    };
-    let remedy = match needs_root {
-        false => "",
-        true => {
-            ", and it takes root (CAP_SYS_ADMIN) to read it; run threadtalk as root, or start the process anew"
-        }
-    };
-    format!(
-        "Code of {file}{others} has no names: what the process ran has been deleted or replaced since it started, or \
-         lies where Threadtalk cannot look{remedy}."
-    )
-}
-
-fn code_not_kept(folder: &str, foreign: bool) -> String {
-    let reason = match foreign {
-        false => "can be written by others; run 'chmod go-w' on it",
-        true => "belongs to another user; set XDG_CACHE_HOME to a folder of your own",
-    };
-    format!(
-        "All code was translated anew, because {folder} {reason}, or silence this with --no-code-cache."
-    )
 }
 
 /// What limits a comparison of two runs, as a sentence.

@@ -4,7 +4,7 @@
 use e2e::sampling::note;
 use serde_json::Value;
 use test_support::threadtalk::profile_json;
-use test_support::{Compiler, Outcome, Scratch, Target, Threadtalk, paths};
+use test_support::{Compiler, Outcome, Run, Scratch, Target, Threadtalk, paths};
 
 const SOURCE: &str = "tests/programs/symbols/where.c";
 const ROUNDS: u64 = 1000;
@@ -218,4 +218,34 @@ fn code_of_a_program_that_was_replaced_meanwhile_has_no_names_and_that_is_said()
     let (named, note) = record("replaced.tt", &[other.to_str().unwrap()]);
     assert!(!named);
     assert_eq!(note.expect("a note")["file"], "running");
+}
+
+#[test]
+fn that_a_program_has_no_debug_information_or_a_damaged_one_is_said() {
+    let scratch = Scratch::new();
+    let build = |flags: &[&str]| {
+        let flags = [&["-O1", "-pthread"], flags].concat();
+        Target::new(Compiler::Gcc, SOURCE).flags(&flags).build().unwrap()
+    };
+    let damaged = scratch.join("damaged");
+    let section = scratch.join("section");
+    std::fs::write(&section, [0xff; 4096]).unwrap();
+    let update = format!(".debug_info={}", section.display());
+    let objcopy = Run::new("objcopy").args(["--update-section", &update]);
+    objcopy.arg(build(&["-g"])).arg(&damaged).run().expect_code(0);
+    let noted = |program: &std::path::Path| {
+        let profile = scratch.join("lines.tt");
+        let command = [program.to_str().unwrap()];
+        Threadtalk::built().record(&profile, &["--force"], &command).run().expect_code(0);
+        assert!(!table(&profile, "events").is_empty());
+        note(&profile_json(&profile), "no-lines").cloned()
+    };
+    assert_eq!(noted(&build(&["-g"])), None);
+    for (program, named) in
+        [(build(&["-g0"]), true), (build(&["-g0", "-s"]), false), (damaged, true)]
+    {
+        let name = program.file_name().unwrap().to_string_lossy().into_owned();
+        let note = noted(&program).expect("a note");
+        assert_eq!((&note["file"], &note["named"]), (&name.into(), &named.into()), "{note}");
+    }
 }

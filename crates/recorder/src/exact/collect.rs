@@ -102,7 +102,8 @@ pub fn profile(
     let (windows, own_time, slowed) = (windows(&tables, &run), own_time(&run), slowed(&run));
     let mut warnings = warnings(header, &threads, is_silent(&tables, windows.as_ref()), &run);
     warnings.extend(left_out(session.segment(), &tables, &run));
-    warnings.extend(unnamed::without_names(&modules, &tables.sites, false));
+    let no_names = unnamed::without_names(&modules, &tables.sites, false);
+    warnings.extend(no_names.or_else(|| unnamed::without_lines(&tables.sites)));
     let (exit_code, exit_signal) = exit_of(run.ended.ending);
     let lost = header.page_accesses_lost.load(Relaxed);
     let meta = Meta {

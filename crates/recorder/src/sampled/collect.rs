@@ -161,6 +161,7 @@ impl Maker<'_> {
         // SAFETY: no arguments, cannot fail.
         let needs_root = unsafe { libc::geteuid() } != 0;
         let unnamed = unnamed::without_names(&process.modules, &profile.sites, needs_root);
+        let unnamed = unnamed.or_else(|| unnamed::without_lines(&profile.sites));
         profile.meta.warnings.extend(unnamed);
         let (blocks, threads) = (self.allocated(process), profile.threads.len());
         let objects = objects::name(
