@@ -284,12 +284,15 @@ impl Decider {
         }
         let settings = &self.settings;
         let mut proposal = self.mapping(self.communication.long(), settings, now_ns).propose();
-        if proposal.is_err() && self.has_changed(now_ns) {
+        let forgets = proposal.is_err() && self.has_changed(now_ns);
+        if forgets {
             self.communication.forget(now_ns);
             self.change(decision);
             let settings = &self.settings;
             proposal = self.mapping(self.communication.long(), settings, now_ns).propose();
-        } else if self.communication.is_another(self.like) {
+        }
+        let changed = forgets || self.communication.is_another(self.like);
+        if changed && !forgets {
             self.change(decision);
         }
         if self.guard.is_trying() {
@@ -301,6 +304,12 @@ impl Decider {
                 if let (Why::AsGood { .. }, Some((far, _))) = (why, self.far_now()) {
                     let before = self.far_before.unwrap_or(far);
                     self.far_before = Some(before + (far - before) * FOLLOWED);
+                }
+                let well = matches!(why, Why::AsGood { .. });
+                if changed && !well && self.settings.guard {
+                    let bound = |(_, task): &(usize, &Task)| task.bound.is_some();
+                    let slots: Vec<_> = self.tasks.all().filter(bound).map(|(at, _)| at).collect();
+                    self.release(&slots, decision);
                 }
                 self.leave(why, decision);
             }

@@ -54,6 +54,17 @@ impl Decider {
 
     /// Gives tasks back to the scheduler, as communication has changed.
     pub(super) fn give_back(&mut self, slots: &[usize], now_ns: u64, decision: &mut Decision) {
+        self.communication.forget(now_ns);
+        self.guard.restart();
+        self.guard.forgive();
+        self.trial.clear();
+        self.far_before = None;
+        self.release(slots, decision);
+        self.told = None;
+    }
+
+    /// Releases the tasks of these slots that are bound, if any is.
+    pub(super) fn release(&mut self, slots: &[usize], decision: &mut Decision) {
         let mut tasks = 0;
         for &slot in slots {
             let Some(task) = self.tasks.get_mut(slot) else { continue };
@@ -62,13 +73,9 @@ impl Decider {
                 tasks += 1;
             }
         }
-        self.communication.forget(now_ns);
-        self.guard.restart();
-        self.guard.forgive();
-        self.trial.clear();
-        self.far_before = None;
-        decision.notes.push(Note::GivenBack { tasks });
-        self.told = None;
+        if tasks > 0 {
+            decision.notes.push(Note::GivenBack { tasks });
+        }
     }
 
     /// What recent events cost where tasks are now, as a part of what they can cost at most, and
