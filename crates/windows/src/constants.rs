@@ -241,10 +241,9 @@ pub const MIN_LOOKS: usize = 6;
 /// See [`MIN_LOOKS`].
 pub const MAX_LOOKS: usize = 10_000;
 
-/// With a budget, light time for solo time comes as soon as the start was recorded, then after
-/// twice this time, and each time after twice as long, up to a longest time. Words that grow tell
-/// after the first time, and the second one, natively, gives six looks within half a second of
-/// recording.
+/// With a budget, after how long light time for solo time comes first, and again at the most; each
+/// time that takes twice as long. Words that grow tell after the first time, and the second one,
+/// natively, gives six looks.
 pub const FIRST_SOLO: u64 = 50 * MILLISECOND;
 /// See [`FIRST_SOLO`].
 pub const SOLO_REST: u64 = 8_000 * MILLISECOND;

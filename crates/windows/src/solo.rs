@@ -40,12 +40,13 @@ impl Default for SoloDue {
 impl SoloDue {
     /// Whether it is to begin now.
     pub fn looks(&mut self, seen: &Observation) -> bool {
+        let next = *self.next.get_or_insert(seen.now + self.rest);
         let Sums { whole, off, on, again, .. } = &seen.spent;
         let all =
             |time: fn(&Spent) -> u64| [whole, off, on, again].into_iter().map(time).sum::<u64>();
         let at_once = all(|spent| spent.cpu) as f64 >= MIN_AT_ONCE * all(|spent| spent.wall) as f64;
         // Light code forgets tracked lines, which long gaps need.
-        if self.next.is_some_and(|next| seen.now < next) || !at_once || seen.long_gaps {
+        if seen.now < next || !at_once || seen.long_gaps {
             return false;
         }
         self.rest = (2 * self.rest).min(SOLO_REST);
