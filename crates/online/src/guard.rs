@@ -15,8 +15,8 @@ use std::collections::VecDeque;
 const ALPHA: f64 = 0.05;
 /// A ratio this far from 1 needs no second A.
 const CLEAR: f64 = 0.1;
-/// Work has fallen if two measurements are below this part of what was done when a placement was
-/// kept.
+/// Work has fallen if the last two measurements are below this part of the work with the placement
+/// that was kept last.
 const FALLEN: f64 = 0.7;
 /// A placement is like the one that was kept last if its predicted saving is at least this part of
 /// that one's.

@@ -42,9 +42,9 @@ pub enum Line {
     Saw(Box<Observation>),
     /// What followed from it.
     Did(Decision),
-    /// The last one: all was over after so many ns.
+    /// The last one.
     End {
-        /// After the start.
+        /// When `auto` ended, ns after the start.
         at_ns: u64,
     },
 }

@@ -12,10 +12,11 @@ use std::collections::BTreeMap;
 const WINDOW_NS: u64 = 1_500_000_000;
 /// Most waste beyond that of before, as a part of the time that tasks run or waste.
 const MAX_WASTE: f64 = 0.1;
-/// A placement that did not waste for so long has become wrong if it wastes in a short window of
-/// such a length, by this part more than before.
+/// A placement was right if it did not waste for this time.
 const RIGHT_NS: u64 = 2_000_000_000;
+/// Length of a short window, which shows that it has become wrong.
 const SHORT_NS: u64 = 300_000_000;
+/// Most waste in a short window beyond that of before, as for [`MAX_WASTE`].
 const MAX_SHORT_WASTE: f64 = 0.2;
 /// Half-life of the waste of before.
 const HALF_LIFE_NS: f64 = 1e9;

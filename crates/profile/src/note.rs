@@ -141,8 +141,8 @@ pub enum Note {
     /// The code of a file has no names, nor that of `more` others. `needs_root`: root could read
     /// it.
     CodeWithoutNames { file: String, more: u64, needs_root: bool },
-    /// Of no code that communicates is the source line known. Most of it lies in `file`, which has
-    /// names of functions, or not even these.
+    /// No source line is known for any code that communicates. Most of that code lies in `file`;
+    /// `named`: names of functions are known there.
     NoLines { file: String, named: bool },
     /// Stored translated code was not used, because others could have changed its folder, or own it
     /// (`foreign`); profiles do not hold it.

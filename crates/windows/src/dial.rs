@@ -77,7 +77,7 @@ pub struct Observation {
     pub long_gaps: bool,
     /// Whether no thread could meet another one lately.
     pub alone: bool,
-    /// Time without checks that solo time wants, ns, or less than there is anyway.
+    /// Time without checks that solo time needs now, ns; 0: no more than there is anyway.
     pub solo_ns: u64,
 }
 

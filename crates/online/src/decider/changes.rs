@@ -9,13 +9,14 @@ use crate::decision::{Action, Decision, Note};
 use crate::settings::Settings;
 use crate::tasks::Task;
 
-/// Communication seems to have changed if at least so many events cost this part of the most
-/// possible more than when tasks were placed; or, where recent ones are not known apart, below this
-/// likeness.
+/// Fewest recent events that can show that communication seems to have changed.
 const MIN_SEEMING: f64 = 4.0;
+/// It seems so if they cost more than when tasks were placed, by this part of the highest cost that
+/// they could have.
 const SEEMING: f64 = 0.25;
+/// Where recent events are not counted apart, it seems so below this likeness of the two matrices.
 const LIKE: f64 = 0.8;
-/// Of so many events, that a placement has become wrong is no chance.
+/// Fewest recent events that can show that a placement has become wrong.
 const MIN_OUTDATED: f64 = 8.0;
 
 impl Decider {

@@ -22,7 +22,7 @@ pub fn without_names(modules: &[RawModule], sites: &[SiteRow], needs_root: bool)
 /// Files of the C library, whose debug symbols may be installed where the program's are not.
 const C_LIBRARY: [&str; 3] = ["libc.so", "libpthread.so", "ld-linux"];
 
-/// That of none of these places in code the source line is known, but for the C library's.
+/// A note if no source line is known for any of these places outside the C library.
 pub fn without_lines(sites: &[SiteRow]) -> Option<Note> {
     let of_program = |site: &&SiteRow| {
         let file = file_name(&site.module);

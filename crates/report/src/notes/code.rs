@@ -30,7 +30,7 @@ pub(super) fn code_not_kept(folder: &str, foreign: bool) -> String {
 
 pub(super) fn no_lines(file: &str, named: bool) -> String {
     let has = match named {
-        true => "has no debug information, or a damaged one",
+        true => "has no debug information, or it is damaged",
         false => "has neither names of functions nor debug information, or they are damaged",
     };
     format!(

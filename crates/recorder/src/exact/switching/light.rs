@@ -30,7 +30,7 @@ const OFTEN_NS: u64 = 200_000;
 const MIN_NATIVE_NS: u64 = 50_000_000;
 pub(super) const MIN_LIGHT_NS: u64 = 10_000_000;
 
-/// Processor time in which words tell if there are any, ns.
+/// Shortest light time, in processor time (ns), that shows whether words tell what is done.
 const MIN_TOLD_NS: u64 = 2_000_000;
 
 /// Code without checks takes longer at first than in the end. For the same work, `is` of the
@@ -93,8 +93,8 @@ impl Lit {
     }
 
     /// Of so much time without checks, ns, how much of it is light, and whether the rest is native,
-    /// as it must be, as it would tell how slow light code is, or for solo time, which wants
-    /// `for_solo` of it, ns.
+    /// because it must be, to learn how slow light code is, or for solo time, which needs
+    /// `for_solo` ns of it.
     pub fn split(
         &self,
         length: u64,

@@ -27,7 +27,7 @@ const WARM_NS: u64 = 4_000_000;
 const MIN_TOGETHER_NS: u64 = 6_000_000;
 /// One such time, with both moments at which all wait.
 const EACH_NS: u64 = MIN_TOGETHER_NS + ASK_NS + ALONE_NS + ASK_NS;
-/// Times that one thread runs alone in native time that is there for that: so many tell something.
+/// Most moments of solo time in one stretch of native time: the fewest that give a result.
 const AT_A_TIME: u64 = MIN_LOOKS as u64;
 /// What solo time may take: so much at the beginning, ns, and this part of what a budget gives, or
 /// of the run at the most.
