@@ -68,7 +68,7 @@ fn part_stored(profile: &Path) -> f64 {
 
 /// A program with truth: a ring of threads.
 fn ring() -> (PathBuf, Vec<&'static str>) {
-    (known::program("family", &["-O2"]), vec!["pattern", "ring", "4", "4", "256", "64"])
+    (known::program("family", &["-O2", "-g"]), vec!["pattern", "ring", "4", "4", "256", "64"])
 }
 
 /// Records the ring and compares all that can be said of it.
