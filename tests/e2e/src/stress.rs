@@ -117,6 +117,7 @@ pub const ALL: &[(&str, &[&str])] = &[
     ("trap_flag", &[]),
     ("own_gs", &[]),
     ("far_returns", &[]),
+    ("preempted", &[]),
     ("debugger", &[]),
     ("injected", &["60", "1"]),
     ("seccomp", &["filter"]),

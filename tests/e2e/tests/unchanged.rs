@@ -32,7 +32,7 @@ programs!(
     signal_storm: [], rseq: [], fork_storm: ["64", "2"], asm_flags: [], patched: [], trap_flag: [], sharers: [],
     debugger: [], element_faults: [], injected: ["100", "2"],
     wanted_addresses: [], alignment: [], raw_threads: [], fault_addresses: [], own_gs: [],
-    trapped_calls: [], far_returns: [], unmap_storm: ["500"],
+    trapped_calls: [], far_returns: [], unmap_storm: ["500"], preempted: [],
 );
 
 /// A program of several ways to be run.

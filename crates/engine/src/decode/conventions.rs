@@ -6,11 +6,11 @@
 //! and Go's compiler knows that the routines that zero and copy memory leave the flags alone: it
 //! compares, calls one of them, and then looks at the comparison. Approach: code that uses such a
 //! flag reads it in the straight line after the call, or where the function begins, before anything
-//! sets it; and code that sets the carry and nothing else sets it for other code. The first is
-//! found when the calling block is translated, which is before the called function returns to it:
-//! flags live into that call, and from then on across all returns of that module. Other compilers
-//! never read flags there; only behind calls that do not return can it look as if they did, which
-//! costs time and nothing else.
+//! sets it; and code that sets the carry and nothing else, or takes all flags from the stack, does
+//! so for other code. The first is found when the calling block is translated, which is before the
+//! called function returns to it: flags live into that call, and from then on across all returns of
+//! that module. Other compilers never read flags there; only behind calls that do not return can it
+//! look as if they did, which costs time and nothing else.
 //!
 //! Neighbours: [`liveness`](crate::decode::liveness) asks, [`engine`](crate::engine) looks at each
 //! block.
@@ -49,10 +49,13 @@ impl Conventions {
 }
 
 /// Whether what sets flags last in `before`, the instructions before a call or a return, does
-/// nothing else: then they are meant for the code that comes next, whichever that is.
-pub(crate) fn hands_on_carry(before: &[Instruction]) -> bool {
+/// nothing else: then they are meant for the code that comes next, whichever that is. Flags that
+/// come back from the stack are those of code that was interrupted: Go's handler of signals has
+/// such a thread call a function that saves and restores them.
+pub(crate) fn hands_on_flags(before: &[Instruction]) -> bool {
+    use Mnemonic::{Clc, Cmc, Popf, Popfd, Popfq, Sahf, Stc};
     let last = before.iter().rev().find(|i| i.rflags_modified() & ALL_FLAGS != 0);
-    last.is_some_and(|i| matches!(i.mnemonic(), Mnemonic::Stc | Mnemonic::Clc | Mnemonic::Cmc))
+    last.is_some_and(|i| matches!(i.mnemonic(), Stc | Clc | Cmc | Popf | Popfd | Popfq | Sahf))
 }
 
 /// Whether flags are read where the call `i` returns to; no, if it is none.
@@ -167,12 +170,14 @@ mod tests {
         let hands_on = |code: &[u8]| {
             let instructions: Vec<_> =
                 Decoder::new(64, code, DecoderOptions::NONE).iter().collect();
-            hands_on_carry(&instructions)
+            hands_on_flags(&instructions)
         };
         assert!(hands_on(&[0xf9]), "stc");
         assert!(hands_on(&[0x31, 0xc0, 0xf8, 0x89, 0xc8]), "xor eax, eax; clc; mov eax, ecx");
         assert!(!hands_on(&[0xf9, 0x11, 0xc0]), "stc; adc eax, eax");
         assert!(!hands_on(&[0x89, 0xc8]), "mov eax, ecx");
+        assert!(hands_on(&[0x9d, 0x5d]), "popfq; pop rbp");
+        assert!(!hands_on(&[0x9d, 0x85, 0xc0]), "popfq; test eax, eax");
     }
 
     #[test]

@@ -250,7 +250,7 @@ pub fn analyse(
             | FlowControl::IndirectBranch
                 if !strict =>
             {
-                let hands_on = conventions::hands_on_carry(&instructions[..k]);
+                let hands_on = conventions::hands_on_flags(&instructions[..k]);
                 if hands_on { Live::ALL } else { taken(k) }
             }
             _ => Live::ALL,
