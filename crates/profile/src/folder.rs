@@ -13,8 +13,8 @@ use crate::rows::{self, detail, footprints, pages, returns};
 use crate::schema::{
     ACCESSES, ACCESSES_V7, ACTIVITY, BLOCKS, BLOCKS_V6, CALLS, COMM, COMM_V2, COMM_V3, EVENTS,
     EVENTS_V2, EVENTS_V3, EVENTS_V4, EVENTS_V9, EVENTS_V11, FIELDS, FLOW, FLOW_WITH_NODES,
-    FOOTPRINTS, LINES, LINES_V2, LINES_V3, META_FILE, OBJECTS, OBJECTS_V5, OBJECTS_V6, PAGES,
-    PROCESSES_FOLDER, RETURNS, RUNNING, SCHEMA_VERSION, SITES, SLICES, THREADS, THREADS_V1,
+    FOOTPRINTS, LINES, LINES_V2, LINES_V3, META_FILE, OBJECTS, OBJECTS_V5, OBJECTS_V6, OBJECTS_V11,
+    PAGES, PROCESSES_FOLDER, RETURNS, RUNNING, SCHEMA_VERSION, SITES, SLICES, THREADS, THREADS_V1,
     THREADS_V2, TOUCHED, TRACE_FILE, Table,
 };
 use crate::{FlowRow, Meta, ObjectRow, PageTables, Profile, ProfileError};
@@ -164,6 +164,7 @@ impl Profile {
                     ..5 => vec![ObjectRow::default()],
                     5 => folder.read(&OBJECTS_V5, detail::objects_from)?,
                     6..=10 => folder.read(&OBJECTS_V6, detail::objects_from)?,
+                    11..=12 => folder.read(&OBJECTS_V11, detail::objects_from)?,
                     _ => folder.read(&OBJECTS, detail::objects_from)?,
                 },
                 blocks: match written_in {

@@ -3,8 +3,9 @@
 //! `profile.json` holds [`Meta`]; Parquet tables hold the rest, documented column by column in
 //! `schema.rs`. Neighbours: `recorder` writes, `report`, `placement` users and the Python package
 //! read. Inside: `model`, `meta`, `note`, `sampling` and `tables` are what a profile is in memory,
-//! `folder` saves and loads it, `rows` translates between rows and columns, `parquet_file` between
-//! columns and bytes, `check` holds the invariants that every saved or loaded profile satisfies.
+//! `wanted` says who wanted a block, `folder` saves and loads it, `rows` translates between rows
+//! and columns, `parquet_file` between columns and bytes, `check` holds the invariants that every
+//! saved or loaded profile satisfies.
 
 mod check;
 mod error;
@@ -18,6 +19,7 @@ pub mod sample;
 mod sampling;
 pub mod schema;
 mod tables;
+mod wanted;
 
 pub use error::ProfileError;
 pub use folder::{check_destination, flow_with_nodes};
@@ -38,3 +40,4 @@ pub use tables::{
     ActivityRow, BlockRow, CallRow, CommRow, EventRow, FieldRow, FlowRow, LineRow, ObjectRow,
     RunningRow, Sampled, SiteRow, SliceRow, ThreadRow,
 };
+pub use wanted::Wanted;

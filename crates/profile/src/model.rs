@@ -196,6 +196,7 @@ pub(crate) mod tests {
             stride: 24,
             freed: Some(2),
             lifetime_ns: Some(5_000),
+            wrappers: 1,
         }
     }
 

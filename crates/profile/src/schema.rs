@@ -18,6 +18,7 @@
 //! | 10 | `gap` in `events`, and the table `footprints` |
 //! | 11 | `freed` and `lifetime_ns` in `objects`, and `lifetime_ns` in `blocks` |
 //! | 12 | `streamed` in `events` |
+//! | 13 | `wrappers` in `objects` |
 //!
 //! # What readers may rely on within a version
 //! - Tables and columns are only added, never removed or given another meaning; unknown ones can be
@@ -40,7 +41,7 @@ mod pages;
 pub use pages::{ACCESSES, ACCESSES_V7, PAGES, TOUCHED};
 
 /// The version this build writes, and the newest it reads.
-pub const SCHEMA_VERSION: u32 = 12;
+pub const SCHEMA_VERSION: u32 = 13;
 
 /// The file that makes a folder a profile.
 pub const META_FILE: &str = "profile.json";
@@ -265,6 +266,11 @@ pub const OBJECTS: Table = Table {
             ColumnType::OptionalU64,
             "How long those had been there on average, ns of the recorded run.",
         ),
+        column(
+            "wrappers",
+            ColumnType::U32,
+            "How many functions, from that in name on, only allocate for their callers.",
+        ),
     ],
 };
 
@@ -273,6 +279,9 @@ pub const OBJECTS_V5: Table = Table { columns: OBJECTS.columns.split_at(7).0, ..
 
 /// [`OBJECTS`] as versions 6 to 10 had it.
 pub const OBJECTS_V6: Table = Table { columns: OBJECTS.columns.split_at(9).0, ..OBJECTS };
+
+/// [`OBJECTS`] as versions 11 and 12 had it.
+pub const OBJECTS_V11: Table = Table { columns: OBJECTS.columns.split_at(11).0, ..OBJECTS };
 
 /// One row per block or variable on kept lines.
 pub const BLOCKS: Table = Table {
@@ -553,7 +562,8 @@ mod tests {
         assert_eq!(missing(EVENTS_V9, EVENTS), ["gap", "streamed"]);
         assert_eq!(missing(EVENTS_V11, EVENTS), ["streamed"]);
         assert_eq!(missing(OBJECTS_V5, OBJECTS_V6), ["type", "stride"]);
-        assert_eq!(missing(OBJECTS_V6, OBJECTS), ["freed", "lifetime_ns"]);
+        assert_eq!(missing(OBJECTS_V6, OBJECTS_V11), ["freed", "lifetime_ns"]);
+        assert_eq!(missing(OBJECTS_V11, OBJECTS), ["wrappers"]);
         assert_eq!(missing(BLOCKS_V6, BLOCKS), ["lifetime_ns"]);
         assert_eq!(missing(ACCESSES_V7, ACCESSES), ["node", "local", "remote"]);
         for (old, new) in [(COMM_V3, COMM), (LINES_V3, LINES), (EVENTS_V3, EVENTS_V4)] {

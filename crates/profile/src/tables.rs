@@ -247,6 +247,8 @@ pub struct ObjectRow {
     pub freed: Option<u64>,
     /// How long those that were freed had been there, on average, ns of the recorded run.
     pub lifetime_ns: Option<u64>,
+    /// How many functions, from that in `name` on, only allocate for their callers.
+    pub wrappers: u32,
 }
 
 /// A block that was allocated, or a variable, on a line of the table of lines.

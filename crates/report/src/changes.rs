@@ -3,7 +3,7 @@
 //! Neighbours: `analysis` has matched and judged the objects, `text/difference.rs` and the page
 //! show this.
 
-use crate::objects::words;
+use crate::objects::{Blocks, words};
 use analysis::{Change, EventCount, Incomparable, ObjectChange, ObjectChanges};
 use serde::Serialize;
 use ts_rs::TS;
@@ -91,7 +91,7 @@ fn name(found: &ObjectChange) -> String {
 
 /// Its name with its size, as in A (`side` 0) or in B (1).
 fn name_in(found: &ObjectChange, side: usize) -> String {
-    words(&found.region, &found.name, found.blocks[side], found.bytes[side])
+    words(&found.region, &found.name, Blocks::new(found.blocks[side], found.bytes[side]))
 }
 
 /// What became of an object, in a few words.

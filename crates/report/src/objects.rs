@@ -13,7 +13,7 @@ pub use usage::Usage;
 pub use uses::{Does, UseOfBytes, User, Uses};
 
 use crate::lines::{Split, moves_a_line};
-use profile::{EventRow, ObjectRow, Profile};
+use profile::{EventRow, ObjectRow, Profile, Wanted};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashSet};
@@ -41,14 +41,20 @@ pub struct HotObject {
     pub row: u32,
     /// What kind of memory it is: `static`, `heap`, `stack` and so on.
     pub region: String,
-    /// The variable, or the function that allocated the memory, and where; or empty.
+    /// The variable, or the function that wanted the memory, and where; or empty.
     pub name: String,
     /// Who called that function, innermost first: `g at f.c:10`.
     pub callers: Vec<String>,
+    /// The functions through which it allocates, which do nothing else, innermost first.
+    pub through: Vec<String>,
     /// Blocks of about this size that were allocated there; 0 = not allocated.
     pub blocks: u64,
     /// Their bytes together.
     pub bytes: u64,
+    /// The type of its elements, or empty.
+    pub element: String,
+    /// Bytes from one element to the next; 0 = not known.
+    pub stride: u64,
     /// How many of them were freed; `None` where that is not known.
     pub freed: Option<u64>,
     /// How long those had been there, on average, ns of the recorded run.
@@ -77,10 +83,11 @@ const MIN_FREED: u64 = 10;
 const MAX_WITH_USES: usize = 48;
 
 impl HotObject {
-    /// `heap block of 8,000 bytes allocated in make at a.c:7`, `counters (app)`, or what is known
-    /// instead.
+    /// `heap block of 8,000 bytes (1,000 × double) allocated in make at a.c:7`, `counters (app)`,
+    /// or what is known instead.
     pub fn words(&self) -> String {
-        words(&self.region, &self.name, self.blocks, self.bytes)
+        let elements = Elements { name: &self.element, bytes: self.stride };
+        words(&self.region, &self.name, Blocks::new(self.blocks, self.bytes).of(elements))
     }
 
     /// How long its blocks are there, where enough were freed.
@@ -93,8 +100,65 @@ impl HotObject {
     }
 }
 
+/// Longest name of a type that is told with its block: templates have names of several lines.
+const MAX_TYPE_NAME: usize = 40;
+
+/// What blocks consist of.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Elements<'a> {
+    /// The type; empty: not known.
+    pub name: &'a str,
+    /// From one element to the next; 0: not known.
+    pub bytes: u64,
+}
+
+/// The blocks of an object.
+#[derive(Clone, Copy)]
+pub(crate) struct Blocks<'a> {
+    count: u64,
+    /// Of all together.
+    bytes: u64,
+    elements: Elements<'a>,
+}
+
+impl<'a> Blocks<'a> {
+    pub fn new(count: u64, bytes: u64) -> Self {
+        Self { count, bytes, elements: Elements::default() }
+    }
+
+    /// Those of an object, with its type.
+    pub fn of_row(row: &'a ObjectRow) -> Self {
+        let elements = Elements { name: &row.element, bytes: row.stride };
+        Self::new(row.blocks, row.bytes).of(elements)
+    }
+
+    fn of(self, elements: Elements<'a>) -> Self {
+        Self { elements, ..self }
+    }
+
+    /// `heap block of 96 bytes (4 × Worker)`.
+    fn words(&self, one: &str) -> String {
+        let bytes = self.bytes.checked_div(self.count).unwrap_or(0);
+        let is_even = bytes * self.count == self.bytes;
+        let about = if is_even { "" } else { "about " };
+        let what = match self.count {
+            0 => return format!("{one}s"),
+            1 => format!("{one} of {} bytes", grouped(bytes)),
+            n => format!("{} {one}s of {about}{} bytes", grouped(n), grouped(bytes)),
+        };
+        let Elements { name, bytes: stride } = self.elements;
+        let is_told = !name.is_empty() && name.chars().count() <= MAX_TYPE_NAME;
+        match bytes.checked_div(stride).filter(|_| is_told) {
+            None => what,
+            Some(1) => format!("{what} ({name})"),
+            Some(n) if is_even => format!("{what} ({} × {name})", grouped(n)),
+            Some(_) => format!("{what} (arrays of {name})"),
+        }
+    }
+}
+
 /// An object in words, see [`HotObject::words`].
-pub(crate) fn words(region: &str, name: &str, blocks: u64, all_bytes: u64) -> String {
+pub(crate) fn words(region: &str, name: &str, blocks: Blocks<'_>) -> String {
     let (one, made) = match (region, name) {
         ("heap", "") => return "heap memory in no known block".into(),
         ("heap", _) => ("heap block", "allocated"),
@@ -102,14 +166,7 @@ pub(crate) fn words(region: &str, name: &str, blocks: u64, all_bytes: u64) -> St
         (_, "") => return region.into(),
         _ => return name.into(),
     };
-    let bytes = all_bytes.checked_div(blocks).unwrap_or(0);
-    let about = if bytes * blocks == all_bytes { "" } else { "about " };
-    let what = match blocks {
-        0 => format!("{one}s"),
-        1 => format!("{one} of {} bytes", grouped(bytes)),
-        n => format!("{} {one}s of {about}{} bytes", grouped(n), grouped(bytes)),
-    };
-    format!("{what} {made} {name}")
+    format!("{} {made} {name}", blocks.words(one))
 }
 
 /// Whether an object's name says where its blocks were allocated or mapped.
@@ -180,15 +237,18 @@ impl<'a> Sum<'a> {
     }
 
     fn finish(&self, all_events: u64) -> HotObject {
-        let callers = self.row.callers.split("; ").filter(|caller| !caller.is_empty());
+        let Wanted { name, callers, through } = self.row.wanted();
         let events = self.sharing.total();
         HotObject {
             row: self.number,
             region: self.row.region.clone(),
-            name: self.row.name.clone(),
-            callers: callers.map(str::to_owned).collect(),
+            name,
+            callers,
+            through,
             blocks: self.row.blocks,
             bytes: self.row.bytes,
+            element: self.row.element.clone(),
+            stride: self.row.stride,
             freed: self.row.freed,
             lifetime_ns: self.row.lifetime_ns,
             lines: self.lines.len() as u64,

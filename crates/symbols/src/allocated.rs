@@ -33,6 +33,9 @@ pub struct Allocated {
     pub candidates: Vec<Element>,
     /// The function passes it on to its caller, which may know more.
     pub returned: bool,
+    /// How many functions at the call, from the innermost inlined one on, hand on memory without a
+    /// type to their callers.
+    pub raw: u32,
 }
 
 /// What finds the result's types in one function.
@@ -45,11 +48,32 @@ pub(crate) struct Search<'a> {
     pub by_pointer: bool,
     /// The type of the variable that begins at a link-time address, if this unit knows it.
     pub static_type: &'a dyn Fn(u64) -> Option<(u64, UnitOffset)>,
+    /// The name of the function that begins at a link-time address.
+    pub name_of: &'a dyn Fn(u64) -> Option<String>,
 }
+
+/// Functions of the C library that return their first argument.
+const RETURN_THEIR_FIRST: [&str; 8] = [
+    "memset",
+    "memcpy",
+    "memmove",
+    "strcpy",
+    "strncpy",
+    "__memset_chk",
+    "__memcpy_chk",
+    "__memmove_chk",
+];
 
 impl Search<'_> {
     /// Of the call that returns to `after`.
     pub fn allocated(&self, after: u64) -> Allocated {
+        let mut found = self.types_of(after);
+        let passes = found.returned && found.candidates.is_empty();
+        found.raw = self.function.raw_at(after - 1, passes);
+        found
+    }
+
+    fn types_of(&self, after: u64) -> Allocated {
         let mut found = Allocated::default();
         for at in self.function.of_templates(after - 1) {
             self.add(&mut found, at);
@@ -131,14 +155,17 @@ impl Search<'_> {
             self.look_at_variables(at, &state, found);
             self.learn(at, &mut state);
             let Some(step) = walk.step(at) else { continue };
-            if step.returns && state.get(0) == &Val::Result(0) {
+            let called = step.calls.or_else(|| self.leaves_for(&step));
+            let given = called.filter(|_| state.get(5) == &Val::Result(0));
+            let is_back = given.is_some_and(|target| self.returns_its_first(target));
+            let is_result = step.returns && state.get(0) == &Val::Result(0);
+            if is_result || is_back && step.calls.is_none() {
                 match self.function.returns.and_then(|at| self.target(at)) {
                     Some(at) => self.add(found, at),
                     None => found.returned = true,
                 }
             }
-            if let Some(target) = step.calls
-                && state.get(5) == &Val::Result(0)
+            if let Some(target) = given
                 && let Some(at) = self.function.first_parameter(target)
                 && let Some(at) = self.target(at)
             {
@@ -152,8 +179,21 @@ impl Search<'_> {
                 self.add(found, at);
             }
             self.apply(&step, at, &mut state);
+            if is_back && step.calls.is_some() {
+                state.set(0, Val::Result(0));
+            }
             left.extend(step.next.into_iter().map(|next| (next, state.clone())));
         }
+    }
+
+    /// Where a jump goes that ends the function with a call.
+    fn leaves_for(&self, step: &Step) -> Option<u64> {
+        let inside = self.function.low..self.function.high;
+        step.next.iter().copied().find(|next| !inside.contains(next))
+    }
+
+    fn returns_its_first(&self, target: u64) -> bool {
+        (self.name_of)(target).is_some_and(|name| RETURN_THEIR_FIRST.contains(&name.as_str()))
     }
 
     /// Variables in registers that hold the result; those of inlined functions last, which may be

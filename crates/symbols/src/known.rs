@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 /// Begins the text; changes with its form, and with what names look like.
-const HEAD: &str = "threadtalk names 1\n";
+const HEAD: &str = "threadtalk names 2\n";
 /// A text of more than this many bytes begins anew with what was asked last.
 const MAX_BYTES: usize = 4 << 20;
 /// Of more fields, those of large arrays, the rest is asked for again: to read that many answers
@@ -147,15 +147,16 @@ impl Known {
             return Some(None);
         }
         let mut parts = answer.split('\u{1}');
-        let returned = parts.next()? == "returned";
+        let (returned, raw) = parts.next()?.split_once(' ')?;
+        let (returned, raw) = (returned == "returned", raw.parse().ok()?);
         let candidates = parts.map(element_of).collect::<Option<_>>()?;
-        Some(Some(Allocated { candidates, returned }))
+        Some(Some(Allocated { candidates, returned, raw }))
     }
 
     pub(crate) fn note_allocated(&mut self, offset: u64, allocated: Option<&Allocated>) {
         let (mut answer, mut names) = (String::new(), String::new());
-        if let Some(Allocated { candidates, returned }) = allocated {
-            answer += if *returned { "returned" } else { "kept" };
+        if let Some(Allocated { candidates, returned, raw }) = allocated {
+            answer += &format!("{} {raw}", if *returned { "returned" } else { "kept" });
             for element in candidates {
                 answer += "\u{1}";
                 answer += &element_text(element);
@@ -274,8 +275,8 @@ mod tests {
         let fields = vec![field(0, "lock.owner"), field(4, "tail[2]")];
         let element = Element { name: "struct a".into(), bytes: 8, fields };
         let scalar = Element { name: "long".into(), bytes: 8, fields: Vec::new() };
-        let both = Allocated { candidates: vec![element.clone(), scalar], returned: false };
-        let none = Allocated { candidates: Vec::new(), returned: true };
+        let both = Allocated { candidates: vec![element.clone(), scalar], returned: false, raw: 0 };
+        let none = Allocated { candidates: Vec::new(), returned: true, raw: 2 };
         let mut known = Known::default();
         known.note_element(0x4010, Some(&element));
         known.note_element(0x4020, None);
@@ -303,7 +304,7 @@ mod tests {
         let mut known = Known::default();
         known.note_place(0x40, &place("f"));
         let text = known.text().unwrap().to_owned();
-        let other = text.replace("names 1", "names 0");
+        let other = text.replace("names 2", "names 0");
         for text in ["".into(), "p40\t7\tf\tf.c\t\n".into(), other, text[..text.len() - 1].into()] {
             assert_eq!(Known::of_text(text).place(0x40), None);
         }

@@ -238,7 +238,8 @@ impl Module {
             };
             let (function, code) = (&function, &code[..]);
             let by_pointer = self.called(after).as_deref() == Some("posix_memalign");
-            let search = Search { function, types, code, by_pointer, static_type: &static_type };
+            let (static_type, name_of) = (&static_type, &|address| self.name_of(address));
+            let search = Search { function, types, code, by_pointer, static_type, name_of };
             Some(search.allocated(after))
         })
     }
@@ -276,7 +277,11 @@ impl Module {
         let call = self.elf.code(after.checked_sub(5)?..after)?;
         let (&CALL, distance) = call.split_first()? else { return None };
         let distance = i32::from_le_bytes(distance.try_into().ok()?);
-        let target = after.wrapping_add_signed(distance.into());
+        self.name_of(after.wrapping_add_signed(distance.into()))
+    }
+
+    /// Name of the function at a link-time address, or of that which the stub there calls.
+    fn name_of(&self, target: u64) -> Option<String> {
         let stub = plt::name(&self.elf.names().stubs, target).map(str::to_owned);
         let own = || self.symbol_at(|tables| &tables.functions, target);
         let name = stub.or_else(|| own().map(|symbol| symbol.name.to_owned()))?;

@@ -302,9 +302,11 @@ impl Module {
                 continue;
             }
             let offset = at - segment.address + segment.file_offset;
-            let Some(Allocated { candidates, returned }) = self.allocated(offset) else { continue };
+            let Some(told) = self.allocated(offset) else { continue };
+            let Allocated { candidates, returned, raw } = told;
             found.extend(candidates.iter().map(|of| format!("{} {}", of.name, of.bytes)));
             found.extend(returned.then(|| "returned".to_owned()));
+            found.extend((raw > 0).then(|| format!("raw {raw}")));
         }
         found
     }
@@ -331,6 +333,15 @@ fn what_c_allocates_is_known_by_where_it_goes() {
             has(&module, "to_caller", "struct node 24");
             has(&module, "checked", "returned");
             has(&module, "through_wrapper", "struct node 24");
+            has(&module, "checked", "raw 1");
+            has(&module, "cleared", "raw 1");
+            has(&module, "cleared", "returned");
+            has(&module, "through_two", "struct counter * 8");
+            has(&module, "through_two", "raw 1");
+            for of_own_type in ["opaque", "to_local", "to_caller", "text"] {
+                let found = module.allocated_in(of_own_type);
+                assert!(!found.iter().any(|of| of.starts_with("raw")), "{of_own_type} {found:?}");
+            }
             assert!(!module.allocated_in("text").iter().any(|of| of.starts_with("char")));
         }
     }

@@ -17,6 +17,8 @@ type Entry<'a> = DebuggingInformationEntry<'a, 'a, Reader>;
 
 /// Definitions that refer to declarations that refer … are followed so far.
 const MAX_REFERENCES: usize = 4;
+/// Least bytes of a number that may say how much to allocate.
+const MIN_NUMBER: u64 = 4;
 
 /// Where a variable is.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -196,6 +198,42 @@ impl<'a> Function<'a> {
     /// Whether the function belongs to the standard library of C++ or Rust.
     pub fn is_library(&self) -> bool {
         self.scopes.first().is_some_and(|scope| self.is_of_library(scope.origin))
+    }
+
+    /// How many functions at an address, from the innermost inlined one on, hand on memory without
+    /// a type to their callers; `passes` says whether the one with code of its own does.
+    pub fn raw_at(&self, address: u64, passes: bool) -> u32 {
+        let covers = |scope: &&Scope| scope.ranges.iter().any(|range| range.contains(&address));
+        let covering: Vec<&Scope> = self.scopes.iter().filter(covers).collect();
+        let hands_on = |(depth, scope): &(usize, &&Scope)| {
+            self.is_of_library(scope.origin)
+                || self.may_hand_on(scope.origin).is_some() && (*depth > 0 || passes)
+        };
+        covering.iter().enumerate().rev().take_while(hands_on).count() as u32
+    }
+
+    /// `Some` if a function looks like one that allocates for its callers: it takes a number and
+    /// returns a pointer to memory without a type.
+    fn may_hand_on(&self, at: UnitOffset) -> Option<()> {
+        let unit = self.types.unit;
+        let returned = self.types.plain(self.type_through(&unit.entry(at).ok()?)?, 0)?;
+        if returned.tag() != dw::DW_TAG_pointer_type || self.types.type_of(&returned).is_some() {
+            return None;
+        }
+        let mut tree = unit.entries_tree(Some(at)).ok()?;
+        let mut children = tree.root().ok()?.children();
+        while let Some(child) = children.next().ok()? {
+            let entry = child.entry();
+            if entry.tag() == dw::DW_TAG_formal_parameter
+                && let Some(of) = self.type_through(entry)
+                && let Some(plain) = self.types.plain(of, 0)
+                && plain.tag() == dw::DW_TAG_base_type
+                && self.types.size(of, 0).is_some_and(|bytes| bytes >= MIN_NUMBER)
+            {
+                return Some(());
+            }
+        }
+        None
     }
 
     /// The type of the first parameter of the function that begins at an address.

@@ -83,6 +83,31 @@ void through_wrapper(struct node *node)
 	node->next = checked(sizeof *node->next);
 }
 
+/* Its last call returns its first argument. */
+__attribute__((noinline)) static void *cleared(size_t bytes)
+{
+	return memset(checked(bytes), 0, bytes);
+}
+
+static inline __attribute__((always_inline)) void *inlined(size_t bytes)
+{
+	return malloc(bytes);
+}
+
+void *opaque(void *hint, long n)
+{
+	struct node *node = malloc((size_t)n * sizeof *node);
+	if (node)
+		node->next = hint;
+	return node;
+}
+
+void through_two(struct node *node)
+{
+	node->all = cleared(sizeof *node->all);
+	node->next = inlined(sizeof *node->next);
+}
+
 char *text(int n)
 {
 	char *bytes = malloc((size_t)n);
@@ -105,5 +130,6 @@ int main(int argc, char **argv)
 	node.next = to_caller();
 	by_pointer(&node, argc);
 	through_wrapper(node.next);
-	return text(argc) == (char *)&global_node + (long)checked((size_t)argc);
+	through_two(opaque(all, argc));
+	return text(argc) == (char *)&global_node + (long)checked((size_t)argc) + (long)cleared((size_t)argc);
 }

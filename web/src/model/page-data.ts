@@ -245,8 +245,11 @@ export type HotObject = {
   region: string;
   name: string;
   callers: Array<string>;
+  through: Array<string>;
   blocks: number;
   bytes: number;
+  element: string;
+  stride: number;
   freed: number | null;
   lifetime_ns: number | null;
   lines: number;

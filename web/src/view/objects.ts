@@ -105,12 +105,13 @@ function mark(row: HTMLTableRowElement, on: boolean): void {
 function row(object: HotObject, index: number, store: Store): HTMLTableRowElement {
   const pressed = store.state.object === index
   const name = el('button', { type: 'button', 'aria-pressed': `${pressed}` }, objectName(object))
+  const of = object.element === '' ? '' : ` of ${object.element}`
   const called = object.callers[0] ? `, called from ${object.callers[0]}` : ''
   const falsely = falseShare(object)
   const tr = el(
     'tr',
     { class: pressed ? 'on' : '', 'data-object': index },
-    el('td', { class: 'name' }, name, el('small', {}, `${object.region}${called}`)),
+    el('td', { class: 'name' }, name, el('small', {}, `${object.region}${of}${called}`)),
     el('td', { class: 'number' }, object.bytes > 0 ? grouped(object.bytes) : '–'),
     el('td', { class: 'number' }, object.blocks > 0 ? grouped(object.blocks) : '–', el('small', {}, lifetime(object))),
     el('td', {}, threadList(object.threads)),

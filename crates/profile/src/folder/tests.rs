@@ -170,7 +170,13 @@ fn forget_lives(profile: &mut Profile) {
     for object in &mut profile.objects {
         (object.freed, object.lifetime_ns) = (None, None);
     }
+    forget_wrappers(profile);
     profile.blocks.iter_mut().for_each(|block| block.lifetime_ns = None);
+}
+
+/// Versions before 13 did not know which functions only allocate for others.
+fn forget_wrappers(profile: &mut Profile) {
+    profile.objects.iter_mut().for_each(|object| object.wrappers = 0);
 }
 
 /// Versions before 5 had none, nor call paths.
@@ -283,6 +289,18 @@ fn a_folder_of_version_10_reads_without_lifetimes() {
     rewrite(&path, &BLOCKS_V6, detail::block_columns(&expected.blocks));
     edit_meta(&path, |meta| meta["schema_version"] = 10.into());
     forget_lives(&mut expected);
+    assert_eq!(Profile::load(&path).unwrap(), expected);
+}
+
+#[test]
+fn a_folder_of_version_12_reads_without_wrappers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("old.tt");
+    let mut expected = sample();
+    expected.save(&path, false).unwrap();
+    rewrite(&path, &OBJECTS_V11, detail::object_columns(&expected.objects));
+    edit_meta(&path, |meta| meta["schema_version"] = 12.into());
+    forget_wrappers(&mut expected);
     assert_eq!(Profile::load(&path).unwrap(), expected);
 }
 
@@ -405,12 +423,12 @@ fn missing_parts_are_named() {
 fn a_newer_schema_is_refused_politely() {
     let (_folder, path) = saved();
     edit_meta(&path, |meta| {
-        *meta = serde_json::json!({"schema_version": 13, "tool": "threadtalk 3.0.0"});
+        *meta = serde_json::json!({"schema_version": 14, "tool": "threadtalk 3.0.0"});
     });
     assert_eq!(
         load_error(&path),
-        "app.tt was written by threadtalk 3.0.0 in schema 13, and this version of threadtalk \
-         reads up to schema 12; update threadtalk to read it"
+        "app.tt was written by threadtalk 3.0.0 in schema 14, and this version of threadtalk \
+         reads up to schema 13; update threadtalk to read it"
     );
 }
 

@@ -58,6 +58,7 @@ pub(crate) fn object_columns(objects: &[ObjectRow]) -> Vec<Data> {
         longs(objects, |object| object.stride),
         Data::OptionalU64(objects.iter().map(|object| object.freed).collect()),
         Data::OptionalU64(objects.iter().map(|object| object.lifetime_ns).collect()),
+        ints(objects, |object| object.wrappers),
     ]
 }
 
@@ -73,6 +74,7 @@ pub(crate) fn objects_from(columns: Vec<Data>) -> Result<Vec<ObjectRow>, String>
     let elements = columns.texts_if_any()?;
     let strides = columns.longs_or(0)?;
     let (freed, lifetimes) = (columns.optional_longs_if_any()?, columns.optional_longs_if_any()?);
+    let wrappers = columns.ints_or(0)?;
     Ok((0..columns.rows)
         .map(|i| ObjectRow {
             region: string(&regions[i]),
@@ -85,6 +87,7 @@ pub(crate) fn objects_from(columns: Vec<Data>) -> Result<Vec<ObjectRow>, String>
             stride: strides[i],
             freed: freed[i],
             lifetime_ns: lifetimes[i],
+            wrappers: wrappers[i],
         })
         .collect())
 }

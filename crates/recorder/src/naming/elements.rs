@@ -49,7 +49,9 @@ pub fn tell(
                 of_object.iter().all(|v| v.bytes % element.bytes == 0).then_some(element)
             }),
         };
+        let group = groups.get(&object).and_then(|group| allocated.groups.get(*group as usize));
         let row = &mut objects.rows[object as usize];
+        row.wrappers = group.map_or(0, |group| places.wrappers(&group.frames, group.modules));
         match element {
             Some(Element { name, bytes, fields: of_element }) => {
                 (row.element, row.stride) = (name, bytes);

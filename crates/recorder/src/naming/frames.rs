@@ -35,6 +35,29 @@ impl Allocation {
     }
 }
 
+/// How many of the functions that [`Allocation::of`] names only allocate for their callers, from
+/// the first one on; of each site, so many of its functions hand on memory without a type. 0 where
+/// none is known that wanted it.
+pub fn wrappers(sites: impl Iterator<Item = (SiteRow, u32)>) -> u32 {
+    let mut found = 0;
+    for (site, raw) in sites {
+        let steps = Step::all(&site);
+        for (place, step) in steps.iter().enumerate() {
+            let is_told = !step.function.is_empty() && !step.is_hidden();
+            match (is_told && !step.starts_program(), place < raw as usize) {
+                (true, true) => found += 1,
+                (true, false) => return found,
+                (false, _) => {}
+            }
+        }
+        let is_hidden = steps.iter().all(Step::is_hidden);
+        if !is_hidden && (raw as usize) < steps.len() {
+            break;
+        }
+    }
+    0
+}
+
 /// A function on the way up the stack, also one that was inlined, and the place in it.
 pub struct Step {
     function: String,
@@ -99,13 +122,15 @@ fn is_library(path: &str) -> bool {
     folders.iter().any(|folder| path.starts_with(folder)) && path.contains(".so")
 }
 
-/// Whether a function comes with the compiler: templates of C++, generic code of Rust.
+/// Whether a function comes with the compiler: templates of C++, generic code of Rust. A program's
+/// own `operator new` stands for that of the library.
 fn is_hidden(function: &str, file: &str) -> bool {
     let spaces =
         ["std::", "__gnu_cxx::", "alloc::", "core::", "__gnu_pbds::", "boost::", "hashbrown::"];
     let name = function.strip_prefix('<').unwrap_or(function);
     let after_type = name.split_once(' ').map_or("", |(_, rest)| rest);
     spaces.iter().any(|space| name.starts_with(space) || after_type.starts_with(space))
+        || name.starts_with("operator new")
         || file.starts_with("/usr/include/")
         || file.starts_with("/rustc/")
 }
@@ -126,6 +151,21 @@ mod tests {
     }
 
     #[test]
+    fn wrappers_are_those_below_the_first_function_that_wanted_it() {
+        let inlined =
+            SiteRow { inlined: "checked at a.c:8; make at a.c:20".into(), ..site("raw", "a.c", 3) };
+        let count = |sites: Vec<(SiteRow, u32)>| wrappers(sites.into_iter());
+        let main = || (site("main", "a.c", 30), 0);
+        let library = || (site("std::allocate", "/usr/include/c++/12/new", 3), 0);
+        assert_eq!(count(vec![(inlined.clone(), 2), main()]), 2);
+        assert_eq!(count(vec![(inlined.clone(), 0), main()]), 0);
+        assert_eq!(count(vec![(site("xalloc", "a.c", 3), 1), main()]), 1);
+        assert_eq!(count(vec![library(), (site("xalloc", "a.c", 3), 1), main()]), 1);
+        assert_eq!(count(vec![(site("xalloc", "a.c", 3), 1), (site("", "", 0), 0)]), 0);
+        assert_eq!(count(vec![(site("xalloc", "a.c", 3), 1)]), 0, "its caller is not known");
+    }
+
+    #[test]
     fn callers_end_with_the_programs_own() {
         let found = Allocation::of(vec![
             site("std::make_shared", "/usr/include/c++/12/bits/shared_ptr.h", 1010),
@@ -134,5 +174,10 @@ mod tests {
             site("_start", "", 0),
         ]);
         assert_eq!((&*found.name, &*found.callers), ("in make at a.cpp:7", "main at a.cpp:9"));
+        let own = Allocation::of(vec![
+            site("operator new(unsigned long)", "new.cpp", 3),
+            site("make", "a.cpp", 7),
+        ]);
+        assert_eq!(own.name, "in make at a.cpp:7");
     }
 }

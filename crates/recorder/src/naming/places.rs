@@ -5,7 +5,7 @@
 //! `thread_memory` which of it is a thread's own, the crate `symbols` reads the files; `tables`
 //! asks.
 
-use crate::frames::{Allocation, file_name};
+use crate::frames::{self, Allocation, file_name};
 use crate::mapped::Mapped;
 use crate::regions::{Kind, Regions};
 use crate::session::{RawModule, RawThread};
@@ -410,7 +410,7 @@ impl<'a> Places<'a> {
             let known = module.readable().and_then(|file| resolver.module(file));
             let Some(known) = known else { break };
             match known.allocated(offset + 1) {
-                Some(Allocated { candidates, returned }) => {
+                Some(Allocated { candidates, returned, .. }) => {
                     found.extend(candidates);
                     if !returned {
                         break;
@@ -421,6 +421,22 @@ impl<'a> Places<'a> {
             }
         }
         found
+    }
+
+    /// How many functions on the way up from an allocation only allocate for their callers: of
+    /// those in the names of [`Allocation`], from the first one on.
+    pub fn wrappers(&self, frames: &[u64], modules: usize) -> u32 {
+        let modules = self.first_modules(modules);
+        let calls = frames.iter().take_while(|address| **address != 0).map(|address| {
+            let site = self.site_in(modules, address - 1);
+            let raw = find(modules, address - 1).and_then(|(module, offset)| {
+                let mut resolver = self.resolver.borrow_mut();
+                let known = resolver.module(module.readable()?)?;
+                Some(known.allocated(offset + 1)?.raw)
+            });
+            (site, raw.unwrap_or(0))
+        });
+        frames::wrappers(calls)
     }
 
     /// What allocated a block: `frames` are the return addresses of the calls that led there, and

@@ -8,7 +8,7 @@
 
 use crate::causes::synchronization::{self, Sync};
 use crate::lines::{Place, base_name};
-use profile::SiteRow;
+use profile::{SiteRow, Wanted};
 
 /// What the code of a site is.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -146,9 +146,10 @@ fn place_of(frame: &Frame<'_>, site: &SiteRow) -> Place {
 }
 
 /// The name of allocated memory without frames of libraries: `in make at a.c:7`.
-pub(super) fn allocated(name: &str, callers: &str) -> String {
+pub(super) fn allocated(wanted: &Wanted) -> String {
+    let Wanted { name, callers, .. } = wanted;
     let own = name.strip_prefix("in ").unwrap_or(name);
-    let parts = std::iter::once(own).chain(callers.split("; "));
+    let parts = std::iter::once(own).chain(callers.iter().map(String::as_str));
     let all: String = parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
     let list = frames(&all);
     match list.iter().find(|frame| !frame.is_library() && !frame.at.is_empty()) {
@@ -319,6 +320,7 @@ fn is_library_header(file: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use profile::ObjectRow;
 
     fn site(function: &str, file: &str, module: &str, inlined: &str) -> SiteRow {
         SiteRow {
@@ -376,6 +378,10 @@ mod tests {
 
     #[test]
     fn memory_is_named_by_the_program_that_allocated_it() {
+        let allocated = |name: &str, callers: &str| {
+            let (name, callers) = (name.into(), callers.into());
+            allocated(&ObjectRow { name, callers, ..ObjectRow::default() }.wanted())
+        };
         let callers = "construct<std::thread> at alloc_traits.h:516; emplace_back<X> at vector.tcc:123; main at sp.cpp:12";
         assert_eq!(
             allocated("in construct<X> at new_allocator.h:175", callers),

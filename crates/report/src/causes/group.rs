@@ -421,7 +421,7 @@ fn sync_key(profile: &Profile, object: u32, sync: Sync, origin: &Origin) -> Stri
     let row = profile.objects.get(object as usize);
     let by_object = sync.is_placed_by_program() || sync == Sync::References;
     match row.filter(|row| !row.name.is_empty() && by_object) {
-        Some(row) => format!("{} {}", row.region, row.name),
+        Some(row) => format!("{} {}", row.region, row.wanted().name),
         None if sync.is_of_process() || !origin.of_program => String::new(),
         None => origin.place.short(),
     }
@@ -434,7 +434,7 @@ fn object_key(profile: &Profile, object: u32, line: u64) -> String {
     match row {
         Some(row) if row.region == "thread-local" => row.region.clone(),
         Some(row) if row.region == "stack" => variable_of_stacks(&row.name),
-        Some(row) => format!("{} {}", row.region, row.name),
+        Some(row) => format!("{} {}", row.region, row.wanted().name),
         None => {
             let at = profile.lines.binary_search_by_key(&line, |row| row.line);
             at.map_or_else(|_| String::new(), |at| profile.lines[at].region.clone())

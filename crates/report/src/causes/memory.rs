@@ -7,7 +7,7 @@
 use crate::causes::code::allocated;
 use crate::causes::side::ByThread;
 use crate::lines::Bytes;
-use crate::objects::{is_allocated, words};
+use crate::objects::{Blocks, is_allocated, words};
 use profile::Profile;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -169,11 +169,11 @@ impl<'a> Memory<'a> {
         let row = self.profile.objects.get(object as usize).filter(|row| !row.region.is_empty());
         let Some(row) = row else { return self.line_words(line) };
         if is_allocated(row) {
-            let at = allocated(&row.name, &row.callers);
-            return words(&row.region, &at, row.blocks, row.bytes);
+            let at = allocated(&row.wanted());
+            return words(&row.region, &at, Blocks::of_row(row));
         }
         match (row.region.as_str(), row.name.is_empty()) {
-            ("heap", _) | (_, false) => words(&row.region, &row.name, row.blocks, row.bytes),
+            ("heap", _) | (_, false) => words(&row.region, &row.name, Blocks::of_row(row)),
             _ => self.line_words(line),
         }
     }
@@ -211,7 +211,7 @@ impl<'a> Memory<'a> {
     pub(super) fn allocation(&self, object: u32) -> Option<String> {
         let row = self.profile.objects.get(object as usize)?;
         let is_heap = row.region == "heap" && !row.name.is_empty();
-        is_heap.then(|| allocated(&row.name, &row.callers))
+        is_heap.then(|| allocated(&row.wanted()))
     }
 
     /// `T1 bytes 0–7, T2 bytes 8–15`: of the block or variable where it is one, else of the line.

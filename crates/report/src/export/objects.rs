@@ -7,7 +7,7 @@ use profile::Profile;
 use std::io;
 
 /// Columns of `profile::schema::OBJECTS`.
-pub(super) const OBJECTS: [&str; 11] = [
+pub(super) const OBJECTS: [&str; 12] = [
     "object",
     "region",
     "name",
@@ -19,6 +19,7 @@ pub(super) const OBJECTS: [&str; 11] = [
     "stride",
     "freed",
     "lifetime_ns",
+    "wrappers",
 ];
 /// Columns of `profile::schema::BLOCKS`.
 pub(super) const BLOCKS: [&str; 6] =
@@ -40,6 +41,7 @@ pub(super) fn objects(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> 
             row.stride.into(),
             row.freed.into(),
             row.lifetime_ns.into(),
+            row.wrappers.into(),
         ])?;
     }
     Ok(())

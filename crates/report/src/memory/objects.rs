@@ -6,7 +6,7 @@
 
 use crate::lines::Place;
 use crate::memory::grid::{Cell, Grid};
-use crate::objects::words;
+use crate::objects::{Blocks, words};
 use profile::{ObjectRow, PAGE_BYTES, Profile};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -237,7 +237,7 @@ fn touched_at(grid: &Grid<'_>, pages: &[u32], of_site: &[usize], places: &[Place
 
 fn name(row: &ObjectRow, found: &ObjectUse, grid: &Grid<'_>) -> String {
     if !row.name.is_empty() {
-        let name = words(&row.region, &row.name, row.blocks, row.bytes);
+        let name = words(&row.region, &row.wanted().name, Blocks::of_row(row));
         return match one_block(row, found, grid) {
             Some(ordinal) => format!("block {} of the {name}", grouped(ordinal + 1)),
             None => name,

@@ -57,9 +57,13 @@ fn details(object: &HotObject) -> String {
         true => String::new(),
         false => format!(" Called from {}.", printable(&callers.join(", from "))),
     };
+    let through = match object.through.is_empty() {
+        true => String::new(),
+        false => format!(" Allocated through {}.", printable(&object.through.join(", "))),
+    };
     let usage: String = object.usage_text.iter().map(|sentence| format!(" {sentence}")).collect();
     format!(
-        "     {} of all events: {} by {}{falsely}{lines}.{called}{usage}",
+        "     {} of all events: {} by {}{falsely}{lines}.{through}{called}{usage}",
         percent(object.share),
         grouped(object.events),
         thread_list(&object.threads)
