@@ -117,8 +117,9 @@ pub(crate) fn title(snapshot: &Snapshot, state: &State) -> String {
         _ => "",
     };
     let few = if snapshot.too_few { "  [too few events seen]" } else { "" };
+    let one = if snapshot.threads.len() == 1 { "" } else { "s" };
     format!(
-        "{}{}: {} threads, {} transfers/s (RAW + WAW), {}{mark}{few}",
+        "{}{}: {} thread{one}, {} transfers/s (RAW + WAW), {}{mark}{few}",
         snapshot.target,
         processes::place(snapshot),
         snapshot.threads.len(),

@@ -471,6 +471,19 @@ fn simulated(text: &str) -> (u64, u64) {
 }
 
 #[test]
+fn of_a_program_that_is_killed_it_is_said_that_its_run_is_no_whole_one() {
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let out = scratch.join("killed.json");
+    let script = "i=0; while [ $i -lt 1000 ]; do i=$((i+1)); done; kill -TERM $$";
+    let run = threadtalk.verb("simulate").args(["--on", MACHINE, "--json", "-o"]).arg(&out);
+    let run = run.args(["--", "sh", "-c", script]).run();
+    assert_eq!(run.exit_code, Some(128 + 15), "{run}");
+    let json: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
+    assert_eq!(json["cut"], "the program was killed (SIGTERM)");
+    assert!(json["notes"].to_string().contains("not of a whole run"), "{}", json["notes"]);
+}
+
+#[test]
 fn the_process_that_accesses_memory_most_is_simulated() {
     let threadtalk = Threadtalk::built();
     let simulate = |command: &[String]| {

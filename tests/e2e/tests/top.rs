@@ -161,6 +161,20 @@ fn windows_tell_who_communicates_with_whom() {
     assert_eq!(pairs, [("1", "2"), ("2", "1"), ("3", "4"), ("4", "3")], "{picture}");
 }
 
+/// Nothing is told of threads that have ended once the window is over.
+#[test]
+fn rates_end_with_the_threads() {
+    let program = talkers();
+    let command = [program.to_str().expect("a plain path"), "1", "1000", "same", "20000"];
+    let args = ["--window", "1s", "--interval", "500ms", "--batch", "12", "--"];
+    let outcome = top(&args).args(command).run().expect_code(0);
+    let text = outcome.stdout_text();
+    let titles: Vec<&str> = text.lines().filter(|line| line.contains(" transfers/s")).collect();
+    assert!(titles.iter().any(|title| title.contains(": 3 threads, ")), "{titles:?}");
+    let last = titles.last().unwrap();
+    assert!(last.contains(": 1 thread, 0 transfers/s"), "{titles:?}");
+}
+
 #[test]
 fn what_cannot_be_recorded_is_sampled() {
     if !can_sample("top of a static program") {

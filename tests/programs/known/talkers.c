@@ -1,7 +1,7 @@
 // Pairs of threads that talk as fast as they can, for some time: 2p + 1 and 2p + 2 update a line
 // that is theirs alone, the same word of it (same), each its own word (apart), or each its own line
 // (alone; rests: with pauses). The initial thread says "ready" once all run, sleeps, and says
-// "done" at the end.
+// "done" at the end. It may then rest for some more milliseconds.
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,8 +24,8 @@ static void *talk(void *word) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 4) {
-        fprintf(stderr, "usage: %s PAIRS MILLISECONDS same|apart|alone|rests\n", argv[0]);
+    if (argc != 4 && argc != 5) {
+        fprintf(stderr, "usage: %s PAIRS MILLISECONDS same|apart|alone|rests [REST]\n", argv[0]);
         return 2;
     }
     int threads = 2 * atoi(argv[1]);
@@ -46,5 +46,6 @@ int main(int argc, char **argv) {
     __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
     for (int t = 0; t < threads; t++) pthread_join(thread[t], NULL);
     puts("done");
+    if (argc == 5) usleep((useconds_t)atol(argv[4]) * 1000);
     return 0;
 }

@@ -358,9 +358,8 @@ fn notes(
 ) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     if let Some(why) = &end.cut {
-        let note = format!(
-            "The trace ends before the program did: {why}. What follows is of its beginning."
-        );
+        let note =
+            format!("The trace is not of a whole run: {why}. What follows is of its beginning.");
         say(&format!("note: {note}"));
         notes.push(note);
     }

@@ -4,8 +4,10 @@
 //! Neighbours: `reference.rs` reads the accesses from the processes' rings and passes them on here;
 //! `trace_names.rs` names the code that they come from.
 
+use crate::child::{Ended, Ending};
 use crate::record::Recording;
 use crate::reference::{Filtered, Following, Seen, Tee};
+use crate::signals::signal_name;
 use crate::trace_names;
 use placement::DataUse;
 use profile::Profile;
@@ -278,6 +280,7 @@ impl Trace {
             }
         }
         let (file, end) = self.writer.finish(|end| {
+            end.cut = end.cut.take().or_else(|| cut_short(&recording.ended));
             end.windows = self.has_windows;
             end.filter_sets = wire::trace::SETS;
             end.filter_ways = self.filter.ways;
@@ -289,6 +292,17 @@ impl Trace {
             }
         })?;
         Ok((file.into_inner().map_err(io::IntoInnerError::into_error)?, end))
+    }
+}
+
+/// Why the run was not a whole one, if it was not.
+fn cut_short(ended: &Ended) -> Option<String> {
+    match (ended.interrupted, ended.ending) {
+        (Some(signal), _) => Some(format!("the program was interrupted ({})", signal_name(signal))),
+        (None, Ending::Killed(signal)) => {
+            Some(format!("the program was killed ({})", signal_name(signal)))
+        }
+        (None, Ending::Exited(_)) => None,
     }
 }
 

@@ -46,7 +46,8 @@ pub(crate) fn part<'a>(
     let of = if count < threads.len() {
         format!("{count} of {} threads", threads.len())
     } else {
-        format!("{count} threads")
+        let one = if count == 1 { "" } else { "s" };
+        format!("{count} thread{one}")
     };
     Part { title: format!("Matrix: rows give, columns take; {of}"), lines }
 }

@@ -235,6 +235,16 @@ impl<'a> Reader<'a> {
         (self.instructions, self.counted)
     }
 
+    /// How long events have been counted so far, ns.
+    pub(super) fn counted_ns(&self) -> u64 {
+        self.counted_ns
+    }
+
+    /// Whether there are no windows now, as one thread is alone.
+    pub(super) fn is_alone(&self) -> bool {
+        self.switching.as_ref().is_some_and(|(_, switching)| switching.is_alone())
+    }
+
     /// How many events of all blocks a late event stands for, in as much work as windows counted.
     pub(super) fn late_weight(&self) -> f64 {
         let late = self.switching.as_ref().map_or(0, |(_, switching)| switching.late_work());

@@ -115,6 +115,8 @@ struct View<'a> {
     busy: Busy,
     /// Instructions so far: all, and observed ones.
     work: (u64, u64),
+    /// How long events had been counted by then, ns.
+    counted_ns: u64,
     begun: Instant,
     looked: Instant,
 }
@@ -138,6 +140,7 @@ impl<'a> View<'a> {
             which: Which::default(),
             busy: Busy::default(),
             work: (0, 0),
+            counted_ns: 0,
             begun: Instant::now(),
             looked: Instant::now(),
         }
@@ -163,17 +166,20 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Ends an interval, unless nothing was observed of what was done in it: then it goes on.
+    /// Ends an interval, unless there was no window in it to observe what was done: then it goes
+    /// on. While one thread is alone there is nothing to observe.
     fn look(&mut self) -> Result<(), RecorderError> {
         let (work, observed) = self.reader.work();
         let (work_before, observed_before) = self.work;
         if self.feed.is_cleared() {
             self.intervals.clear();
         }
-        if work > work_before && observed == observed_before {
+        let counted_ns = self.reader.counted_ns();
+        let had_window = counted_ns > self.counted_ns || self.reader.is_alone();
+        if work > work_before && observed == observed_before && !had_window {
             return Ok(());
         }
-        self.work = (work, observed);
+        (self.work, self.counted_ns) = ((work, observed), counted_ns);
         let length = self.looked.elapsed();
         self.looked = Instant::now();
         let count = self.reader.processes().len();
