@@ -7,6 +7,7 @@
 //! what was seen.
 
 mod divide;
+mod field_parts;
 mod on_line;
 mod separate;
 
@@ -97,6 +98,8 @@ struct About<'a> {
     language: Language,
     /// Sides with the most events, first.
     sides: Vec<Side>,
+    /// Whether the first two are in the same function.
+    in_one_function: bool,
     hottest: Option<u64>,
 }
 
@@ -108,8 +111,15 @@ impl<'a> About<'a> {
             (!place.file.is_empty()).then_some(place.file.as_str())
         });
         let language = Language::of(file.unwrap_or(""));
+        let functions: Vec<(&str, &str)> = chosen
+            .iter()
+            .map(|(origin, _)| &origins.list[*origin as usize].place)
+            .map(|place| (place.function.as_str(), place.file.as_str()))
+            .collect();
+        let in_one_function =
+            matches!(functions[..], [one, other, ..] if one == other && !one.0.is_empty());
         let sides = chosen.into_iter().map(|(_, side)| side).collect();
-        Self { group, memory, language, sides, hottest: group.hottest() }
+        Self { group, memory, language, sides, in_one_function, hottest: group.hottest() }
     }
 
     /// All bytes of the sides by line and thread.
@@ -236,7 +246,11 @@ impl<'a> About<'a> {
             true => " If threads take turns with all of it, run them near each other instead.",
             false => "",
         };
-        format!("Padding won't help: all use the same bytes. {copies}.{turns}{apart}")
+        let why = match falsely >= NOTABLE_FALSE {
+            true => "Padding alone is not enough: threads use the same bytes, too",
+            false => "Padding won't help: all use the same bytes",
+        };
+        format!("{why}. {copies}.{turns}{apart}")
     }
 
     /// For memory that one thread writes and others read.

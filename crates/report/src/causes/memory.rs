@@ -322,6 +322,11 @@ pub(super) fn shifted(bytes: &ByThread) -> Option<(u64, u64)> {
     (is_same && one.is_disjoint(other)).then_some((distance, first % LINE))
 }
 
+/// The array of which a name is an element, if it has no fields itself: `id` of `id[1]`.
+pub(super) fn array_of(name: &str) -> Option<&str> {
+    name.strip_suffix(']')?.rsplit_once('[').map(|(array, _)| array)
+}
+
 /// `counters` of `counters+0x40..0x80 (app): .a`.
 fn without_module(name: &str) -> &str {
     let name = name.split_once(" (").map_or(name, |(name, _)| name);

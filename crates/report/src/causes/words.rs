@@ -5,11 +5,12 @@
 use crate::causes::advice::Language;
 use crate::causes::code::Origin;
 use crate::causes::group::{Class, Group, Origins};
-use crate::causes::memory::Memory;
+use crate::causes::memory::{Memory, array_of};
 use crate::causes::side::{ByThread, Side as Seen};
 use crate::causes::{CauseKind, Part, Side};
 use crate::lines::{AccessKind, base_name};
 use crate::wording::{list, thread_list};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most sides of a finding, and the share of its events that makes one worth it.
 const MAX_SIDES: usize = 4;
@@ -128,12 +129,20 @@ fn part(bytes: &ByThread, group: &Group, memory: &Memory<'_>, fortran: bool) -> 
         None => bytes.keys().map(|(line, _)| *line).next(),
     };
     let Some(line) = line else { return Part::default() };
-    let of_line = bytes.iter().filter(|((of, _), _)| *of == line);
-    let mask = of_line.map(|(_, mask)| mask).fold(0, |a, b| a | b);
-    let fields = match fortran {
-        true => memory.names(line, mask), // its indices are not counted from 0
-        false => memory.parts(line, mask),
+    let names = |line: u64| {
+        let of_line = bytes.iter().filter(|((of, _), _)| *of == line);
+        let mask = of_line.map(|(_, mask)| mask).fold(0, |a, b| a | b);
+        match fortran {
+            true => memory.names(line, mask), // its indices are not counted from 0
+            false => memory.parts(line, mask),
+        }
     };
+    let fields = names(line);
+    let elsewhere = others(bytes, line, &fields, &names);
+    if !elsewhere.is_empty() {
+        let fields = fields.into_iter().chain(elsewhere).collect();
+        return Part { bytes: String::new(), fields };
+    }
     // Names are those of the one line, and so are their bytes.
     let of_line =
         || bytes.iter().filter(|((of, _), _)| *of == line).map(|(key, mask)| (*key, *mask));
@@ -142,6 +151,31 @@ fn part(bytes: &ByThread, group: &Group, memory: &Memory<'_>, fortran: bool) -> 
         false => memory.ranges(&of_line().collect(), line),
     };
     Part { bytes: range_words(&ranges), fields }
+}
+
+/// Names of what threads use that are not on the line, where these are other fields.
+fn others(
+    bytes: &ByThread,
+    line: u64,
+    fields: &[String],
+    names: &dyn Fn(u64) -> Vec<String>,
+) -> Vec<String> {
+    let on_line = |thread: u32| bytes.contains_key(&(line, thread));
+    let mut lines: BTreeMap<u32, u64> = BTreeMap::new();
+    for (of, thread) in bytes.keys().filter(|(_, thread)| !on_line(*thread)) {
+        lines.entry(*thread).or_insert(*of);
+    }
+    let lines: BTreeSet<u64> = lines.into_values().collect();
+    let mut found: Vec<String> = Vec::new();
+    for name in lines.into_iter().take(MAX_NAMES).flat_map(names) {
+        let is_alike = |known: &String| {
+            *known == name || array_of(known) == array_of(&name) && array_of(&name).is_some()
+        };
+        if !fields.iter().chain(&found).any(is_alike) {
+            found.push(name);
+        }
+    }
+    if fields.is_empty() { Vec::new() } else { found }
 }
 
 /// `0–7`, or `T1 0–7, T2 8–15` where threads use different bytes.

@@ -5,6 +5,7 @@
 
 use super::{About, LINE, quoted};
 use crate::causes::advice::Language;
+use crate::causes::memory::array_of;
 use crate::wording::list;
 
 impl About<'_> {
@@ -66,7 +67,7 @@ impl About<'_> {
 
 /// An array as a whole instead of one of its elements.
 fn array(name: &str) -> &str {
-    super::separate::array_of(name).unwrap_or(name)
+    array_of(name).unwrap_or(name)
 }
 
 fn named(names: &[(u64, &str)]) -> Vec<String> {

@@ -5,7 +5,7 @@
 use super::{About, LINE, Language, SCALARS, quoted};
 use crate::causes::FEW_LINES;
 use crate::causes::advice::on_line::{OnLine, on_line};
-use crate::causes::memory::{Piece, distance, shifted};
+use crate::causes::memory::{Piece, array_of, distance, shifted};
 use crate::causes::side::{ByThread, Side};
 use crate::wording::list;
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,7 +44,11 @@ impl About<'_> {
                 return self.separate_elements(stride, offset);
             }
             Some(Lies::Rows) => return self.separate_rows(),
-            Some(Lies::OneElement) => {}
+            Some(Lies::OneElement) => {
+                if let Some(text) = self.separate_parts_of_field(&bytes) {
+                    return text;
+                }
+            }
             None => {
                 if let Some((distance, offset)) = distance(&bytes) {
                     return self.separate_elements(distance, offset);
@@ -176,7 +180,7 @@ impl About<'_> {
     }
 
     /// How the threads' bytes lie on the hottest line: those that they write, if several do.
-    fn on_hottest(&self) -> Option<OnLine> {
+    pub(super) fn on_hottest(&self) -> Option<OnLine> {
         let hottest = self.hottest?;
         let (written, _) = self.written_and_read(hottest);
         if written.len() > 1 {
@@ -337,7 +341,7 @@ impl About<'_> {
         };
         let used = by_side(false);
         if let Some(text) = used.as_ref().and_then(|names| self.move_apart(names)) {
-            return Some(text);
+            return Some(text + self.where_both_are_used());
         }
         let written = by_side(true).and_then(|names| Some((self.move_apart(&names)?, names)));
         if let Some((text, [first, second])) = written {
@@ -351,6 +355,21 @@ impl About<'_> {
             return Some(if both { text + copies } else { text });
         }
         self.move_apart(&self.names_by_thread()?)
+    }
+
+    /// That moving one field away from another saves nothing where threads use both: an event on
+    /// the first one they come to leaves none for the other.
+    fn where_both_are_used(&self) -> &'static str {
+        let [first, second, ..] = &self.sides[..] else { return "" };
+        match self.in_one_function
+            && first.threads().len() > 1
+            && first.threads() == second.threads()
+        {
+            true => {
+                " That helps only as far as threads use one of them without the other: here, the same threads use both."
+            }
+            false => "",
+        }
     }
 
     /// What code uses, or only what it writes, on the hottest line.
@@ -477,11 +496,6 @@ impl About<'_> {
              chunk at a multiple of 64 bytes (8 doubles, 16 ints)."
         )
     }
-}
-
-/// The array of which a name is an element, if it has no fields itself: `id` of `id[1]`.
-pub(super) fn array_of(name: &str) -> Option<&str> {
-    name.strip_suffix(']')?.rsplit_once('[').map(|(array, _)| array)
 }
 
 /// Names of what can be moved: an array as a whole instead of one of its elements.
