@@ -150,7 +150,7 @@ impl<'a> Blocks<'a> {
         let is_told = !name.is_empty() && name.chars().count() <= MAX_TYPE_NAME;
         match bytes.checked_div(stride).filter(|_| is_told) {
             None => what,
-            Some(1) => format!("{what} ({name})"),
+            Some(0 | 1) => format!("{what} ({name})"),
             Some(n) if is_even => format!("{what} ({} × {name})", grouped(n)),
             Some(_) => format!("{what} (arrays of {name})"),
         }

@@ -33,6 +33,8 @@ pub struct Allocated {
     pub candidates: Vec<Element>,
     /// The function passes it on to its caller, which may know more.
     pub returned: bool,
+    /// Bytes of a header behind which the part begins that goes to the caller; 0: all of it does.
+    pub behind: u64,
     /// How many functions at the call, from the innermost inlined one on, hand on memory without a
     /// type to their callers.
     pub raw: u32,
@@ -64,16 +66,32 @@ const RETURN_THEIR_FIRST: [&str; 8] = [
     "__memmove_chk",
 ];
 
+/// A pointer into what was allocated that goes somewhere.
+struct Inside {
+    /// From its beginning, bytes; not 0.
+    offset: u64,
+    /// What it points to; empty where that has no type.
+    of: String,
+    /// It goes to the caller.
+    returned: bool,
+}
+
 impl Search<'_> {
     /// Of the call that returns to `after`.
     pub fn allocated(&self, after: u64) -> Allocated {
-        let mut found = self.types_of(after);
+        let mut inside = Vec::new();
+        let mut found = self.types_of(after, &mut inside);
+        // What lies behind a header is of another type.
+        let handed = inside.iter().find(|inside| inside.returned);
+        if let Some(inside) = handed.filter(|_| !found.returned && found.candidates.is_empty()) {
+            (found.returned, found.behind) = (true, inside.offset);
+        }
         let passes = found.returned && found.candidates.is_empty();
         found.raw = self.function.raw_at(after - 1, passes);
         found
     }
 
-    fn types_of(&self, after: u64) -> Allocated {
+    fn types_of(&self, after: u64, inside: &mut Vec<Inside>) -> Allocated {
         let mut found = Allocated::default();
         for at in self.function.of_templates(after - 1) {
             self.add(&mut found, at);
@@ -87,13 +105,16 @@ impl Search<'_> {
             }
             if let Val::Frame(offset) = first_argument {
                 before.set_slot(offset, Val::Result(0));
-                self.behind(after, before, &mut found);
+                self.behind(after, before, &mut found, inside);
             }
             return found;
         }
         before.after_call();
         before.set(0, Val::Result(0));
-        self.behind(after, before, &mut found);
+        self.behind(after, before, &mut found, inside);
+        let candidates = found.candidates.into_iter().enumerate();
+        let kept = candidates.filter(|(place, of)| *place < of_templates || !is_header(of, inside));
+        found.candidates = kept.map(|(_, of)| of).collect();
         if language(self.types.unit) == Some(dw::DW_LANG_Rust) {
             // Its variables point to parts of what was allocated, too.
             found.candidates.truncate(of_templates);
@@ -144,7 +165,7 @@ impl Search<'_> {
     }
 
     /// Follows the result until it is known where it goes.
-    fn behind(&self, after: u64, state: State, found: &mut Allocated) {
+    fn behind(&self, after: u64, state: State, found: &mut Allocated, inside: &mut Vec<Inside>) {
         let walk = Walk { start: self.function.low, code: self.code };
         let mut left = VecDeque::from([(after, state)]);
         let mut seen = HashSet::new();
@@ -155,6 +176,7 @@ impl Search<'_> {
             self.look_at_variables(at, &state, found);
             self.learn(at, &mut state);
             let Some(step) = walk.step(at) else { continue };
+            self.look_inside(at, &state, &step, inside);
             let called = step.calls.or_else(|| self.leaves_for(&step));
             let given = called.filter(|_| state.get(5) == &Val::Result(0));
             let is_back = given.is_some_and(|target| self.returns_its_first(target));
@@ -183,6 +205,35 @@ impl Search<'_> {
                 state.set(0, Val::Result(0));
             }
             left.extend(step.next.into_iter().map(|next| (next, state.clone())));
+        }
+    }
+
+    /// Notes pointers into the result that variables, memory or the caller get.
+    fn look_inside(&self, at: u64, state: &State, step: &Step, inside: &mut Vec<Inside>) {
+        let mut note = |value: &Val, of: Option<UnitOffset>, returned: bool| {
+            let Val::Result(offset @ 1..) = *value else { return };
+            let element = of.and_then(|at| element(self.types.dwarf, self.types.unit, at));
+            let of = element.map_or(String::new(), |element| element.name);
+            inside.push(Inside { offset: offset as u64, of, returned });
+        };
+        let is_inside = |register: usize| matches!(state.get(register), Val::Result(1..));
+        for variable in &self.function.variables {
+            if let Some(Loc::Register(register)) = variable.loc_at(at)
+                && is_inside(register.into())
+                && let Some(of) = variable.of.and_then(|of| self.pointer_at(of, 0, 0))
+            {
+                note(state.get(register as usize), Some(of), false);
+            }
+        }
+        if let Some((place, from)) = &step.stores
+            && is_inside(*from)
+            && let Some((of, offset)) = self.stored_at(&state.address(place), at)
+            && let Some(of) = self.pointer_at(of, offset, 0)
+        {
+            note(state.get(*from), Some(of), false);
+        }
+        if step.returns {
+            note(state.get(0), self.function.returns.and_then(|of| self.target(of)), true);
         }
     }
 
@@ -324,6 +375,12 @@ impl Search<'_> {
             _ => None,
         }
     }
+}
+
+/// Whether an element comes once, before something else: a pointer of another type is kept that
+/// begins just behind it.
+fn is_header(element: &Element, inside: &[Inside]) -> bool {
+    inside.iter().any(|inside| inside.offset == element.bytes && inside.of != element.name)
 }
 
 /// An array of Fortran that a descriptor describes.

@@ -24,6 +24,29 @@ pub struct Element {
     pub bytes: u64,
     /// Its fields, by offset.
     pub fields: Vec<ElementField>,
+    /// Of an element that ends in an array without a length.
+    pub items: Option<Items>,
+}
+
+impl Element {
+    /// The same behind a header.
+    pub fn behind(self, header: u64) -> Self {
+        let mut moved = self;
+        moved.bytes += header;
+        moved.fields.iter_mut().for_each(|field| field.offset += header);
+        moved.items.iter_mut().for_each(|items| items.start += header);
+        moved
+    }
+}
+
+/// The items of an array without a length, which follow an element.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Items {
+    /// Where the first one begins in the element, bytes.
+    pub start: u64,
+    /// Bytes of each. Their fields are among the element's, at those of the first one:
+    /// `items[].hits`.
+    pub bytes: u64,
 }
 
 /// A field of an element that has no fields of its own.
@@ -62,9 +85,39 @@ pub(crate) fn element(
     }
     // A scalar is no field of itself.
     fields.retain(|field| !field.name.is_empty());
+    let items = list_items(&types, at, &mut fields);
     fields.sort_unstable();
     fields.dedup();
-    Some(Element { name: type_name(&types, at, 0), bytes, fields })
+    Some(Element { name: type_name(&types, at, 0), bytes, fields, items })
+}
+
+/// Adds the fields of the items of an array without a length at the end of a type.
+fn list_items(types: &Types<'_>, at: UnitOffset, fields: &mut Vec<ElementField>) -> Option<Items> {
+    let entry = types.plain(at, 0)?;
+    let mut tree = types.unit.entries_tree(Some(entry.offset())).ok()?;
+    let mut children = tree.root().ok()?.children();
+    let mut last = None;
+    while let Some(child) = children.next().ok()? {
+        if child.entry().tag() == dw::DW_TAG_member {
+            last = Some(child.entry().offset());
+        }
+    }
+    let member = types.unit.entry(last?).ok()?;
+    let array = types.plain(types.type_of(&member)?, 0)?;
+    let is_open = |bounds: Vec<(i64, u64)>| bounds.iter().any(|(_, count)| *count == 0);
+    if array.tag() != dw::DW_TAG_array_type || !types.bounds(&array).is_none_or(is_open) {
+        return None;
+    }
+    let (start, of) = (types.start(&member)?, types.type_of(&array)?);
+    let bytes = types.size(of, 0).filter(|bytes| *bytes > 0)?;
+    let name = format!("{}[]", types.name(&member)?);
+    let mut of_item = Vec::new();
+    Listing { types, fields: &mut of_item }.list(of, start, &name, 0)?;
+    let inside = |field: &ElementField| {
+        field.offset.checked_add(field.bytes).is_some_and(|end| end <= start + bytes)
+    };
+    fields.extend(of_item.into_iter().filter(inside));
+    Some(Items { start, bytes })
 }
 
 struct Listing<'a, 'b> {

@@ -9,14 +9,14 @@
 //! still true (the files that a `Keeper` is told of have not changed).
 
 use crate::allocated::Allocated;
-use crate::elements::{Element, ElementField};
+use crate::elements::{Element, ElementField, Items};
 use crate::module::Place;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 use std::path::PathBuf;
 
 /// Begins the text; changes with its form, and with what names look like.
-const HEAD: &str = "threadtalk names 2\n";
+const HEAD: &str = "threadtalk names 3\n";
 /// A text of more than this many bytes begins anew with what was asked last.
 const MAX_BYTES: usize = 4 << 20;
 /// Of more fields, those of large arrays, the rest is asked for again: to read that many answers
@@ -147,16 +147,17 @@ impl Known {
             return Some(None);
         }
         let mut parts = answer.split('\u{1}');
-        let (returned, raw) = parts.next()?.split_once(' ')?;
-        let (returned, raw) = (returned == "returned", raw.parse().ok()?);
+        let mut words = parts.next()?.split(' ');
+        let returned = words.next()? == "returned";
+        let (behind, raw) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
         let candidates = parts.map(element_of).collect::<Option<_>>()?;
-        Some(Some(Allocated { candidates, returned, raw }))
+        Some(Some(Allocated { candidates, returned, behind, raw }))
     }
 
     pub(crate) fn note_allocated(&mut self, offset: u64, allocated: Option<&Allocated>) {
         let (mut answer, mut names) = (String::new(), String::new());
-        if let Some(Allocated { candidates, returned, raw }) = allocated {
-            answer += &format!("{} {raw}", if *returned { "returned" } else { "kept" });
+        if let Some(Allocated { candidates, returned, behind, raw }) = allocated {
+            answer += &format!("{} {behind} {raw}", if *returned { "returned" } else { "kept" });
             for element in candidates {
                 answer += "\u{1}";
                 answer += &element_text(element);
@@ -192,9 +193,11 @@ impl Known {
     }
 }
 
-/// `NAME\tBYTES\tOFFSET\tBYTES\tNAME…`.
+/// `NAME\tBYTES\tSTART\tBYTES\tOFFSET\tBYTES\tNAME…`: of the element, of items that follow it (0
+/// where there are none), and of fields.
 fn element_text(element: &Element) -> String {
-    let mut text = format!("{}\t{}", element.name, element.bytes);
+    let (start, each) = element.items.map_or((0, 0), |items| (items.start, items.bytes));
+    let mut text = format!("{}\t{}\t{start}\t{each}", element.name, element.bytes);
     for ElementField { offset, bytes, name } in &element.fields {
         text += &format!("\t{offset}\t{bytes}\t{name}");
     }
@@ -205,12 +208,14 @@ fn element_of(text: &str) -> Option<Element> {
     let mut parts = text.split('\t');
     let name = parts.next()?.to_owned();
     let bytes = parts.next()?.parse().ok()?;
+    let (start, each) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    let items = (each > 0).then_some(Items { start, bytes: each });
     let mut fields = Vec::new();
     while let Some(offset) = parts.next() {
         let (offset, bytes) = (offset.parse().ok()?, parts.next()?.parse().ok()?);
         fields.push(ElementField { offset, bytes, name: parts.next()?.to_owned() });
     }
-    Some(Element { name, bytes, fields })
+    Some(Element { name, bytes, fields, items })
 }
 
 /// All names in it.
@@ -273,10 +278,16 @@ mod tests {
     fn elements_and_allocations_are_known_again() {
         let field = |offset, name: &str| ElementField { offset, bytes: 4, name: name.into() };
         let fields = vec![field(0, "lock.owner"), field(4, "tail[2]")];
-        let element = Element { name: "struct a".into(), bytes: 8, fields };
-        let scalar = Element { name: "long".into(), bytes: 8, fields: Vec::new() };
-        let both = Allocated { candidates: vec![element.clone(), scalar], returned: false, raw: 0 };
-        let none = Allocated { candidates: Vec::new(), returned: true, raw: 2 };
+        let items = Some(Items { start: 8, bytes: 24 });
+        let element = Element { name: "struct a".into(), bytes: 8, fields, items };
+        let scalar = Element { name: "long".into(), bytes: 8, ..Element::default() };
+        let both = Allocated {
+            candidates: vec![element.clone(), scalar],
+            returned: false,
+            behind: 0,
+            raw: 0,
+        };
+        let none = Allocated { candidates: Vec::new(), returned: true, behind: 16, raw: 2 };
         let mut known = Known::default();
         known.note_element(0x4010, Some(&element));
         known.note_element(0x4020, None);
@@ -304,7 +315,7 @@ mod tests {
         let mut known = Known::default();
         known.note_place(0x40, &place("f"));
         let text = known.text().unwrap().to_owned();
-        let other = text.replace("names 2", "names 0");
+        let other = text.replace("names 3", "names 0");
         for text in ["".into(), "p40\t7\tf\tf.c\t\n".into(), other, text[..text.len() - 1].into()] {
             assert_eq!(Known::of_text(text).place(0x40), None);
         }

@@ -36,7 +36,7 @@ mod variables;
 
 pub use allocated::Allocated;
 pub use demangle::demangle;
-pub use elements::{Element, ElementField};
+pub use elements::{Element, ElementField, Items};
 pub use elf::SymbolError;
 pub use known::{Keeper, Known};
 pub use locals::{Base, Local};

@@ -108,6 +108,34 @@ void through_two(struct node *node)
 	node->next = inlined(sizeof *node->next);
 }
 
+struct header {
+	size_t bytes;
+	const char *tag;
+};
+
+/* What is allocated begins with a header that the caller does not see. */
+__attribute__((noinline)) void *hidden(size_t bytes)
+{
+	struct header *header = malloc(sizeof *header + bytes);
+	if (!header)
+		abort();
+	header->bytes = bytes;
+	return header + 1;
+}
+
+struct row {
+	int count;
+	struct counter items[];
+};
+
+struct row *to_row(int n)
+{
+	struct row *row = malloc(sizeof *row + (size_t)n * sizeof row->items[0]);
+	if (row)
+		row->count = n;
+	return row;
+}
+
 char *text(int n)
 {
 	char *bytes = malloc((size_t)n);
@@ -131,5 +159,6 @@ int main(int argc, char **argv)
 	by_pointer(&node, argc);
 	through_wrapper(node.next);
 	through_two(opaque(all, argc));
-	return text(argc) == (char *)&global_node + (long)checked((size_t)argc) + (long)cleared((size_t)argc);
+	node.next = hidden((size_t)argc);
+	return to_row(argc)->count + (text(argc) == (char *)&global_node) + (long)checked((size_t)argc) + (long)cleared((size_t)argc);
 }

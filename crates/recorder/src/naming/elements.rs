@@ -11,7 +11,7 @@ use crate::objects::{Allocated, Objects};
 use crate::places::Places;
 use profile::{BlockRow, EventRow, FieldRow};
 use std::collections::{BTreeMap, HashMap};
-use symbols::Element;
+use symbols::{Element, ElementField, Items};
 use types::CommKind;
 
 /// Bytes of the lines of memory in a profile.
@@ -19,6 +19,8 @@ const LINE_BYTES: u64 = 64;
 /// Most objects whose type is looked up, those with most events; their fields together.
 const MAX_OBJECTS: usize = 128;
 const MAX_FIELDS: usize = 1 << 16;
+/// Most fields of items behind an element.
+const MAX_ITEM_FIELDS: u64 = 512;
 /// Threads that must use elements of their own before these are believed to be elements, and the
 /// least bytes of one.
 const MIN_THREADS: usize = 3;
@@ -53,7 +55,7 @@ pub fn tell(
         let row = &mut objects.rows[object as usize];
         row.wrappers = group.map_or(0, |group| places.wrappers(&group.frames, group.modules));
         match element {
-            Some(Element { name, bytes, fields: of_element }) => {
+            Some(Element { name, bytes, fields: of_element, .. }) => {
                 (row.element, row.stride) = (name, bytes);
                 let of_element = of_element.into_iter().map(|field| FieldRow {
                     object,
@@ -99,6 +101,12 @@ fn blocks_of(blocks: &[BlockRow], object: u32) -> &[BlockRow] {
 /// known.
 fn fitting(mut element: Element, all: (u64, u64), known: &[BlockRow]) -> Option<Element> {
     let (blocks, bytes) = all;
+    if let Some(items) = element.items {
+        let largest = known.iter().map(|block| block.bytes).max().unwrap_or(0);
+        let each = bytes.checked_div(blocks).unwrap_or(0);
+        return (each >= items.start && largest >= items.start)
+            .then(|| with_items(element, items, largest));
+    }
     let whole = |of: u64| of >= element.bytes && of.is_multiple_of(element.bytes);
     let large = blocks > 0 && bytes / blocks >= element.bytes;
     if large && whole(bytes) && known.iter().all(|block| whole(block.bytes)) {
@@ -112,6 +120,26 @@ fn fitting(mut element: Element, all: (u64, u64), known: &[BlockRow]) -> Option<
         element.bytes = one;
         element
     })
+}
+
+/// An element of `bytes` that ends in an array without a length, with the fields of all its items.
+fn with_items(element: Element, items: Items, bytes: u64) -> Element {
+    let Element { name, mut fields, .. } = element;
+    let first = fields.partition_point(|field| field.offset < items.start);
+    let is_of_item = |field: &ElementField| field.name.contains("[]");
+    let of_item: Vec<ElementField> =
+        fields[first..].iter().filter(|f| is_of_item(f)).cloned().collect();
+    fields.retain(|field| !is_of_item(field));
+    let count = (bytes - items.start) / items.bytes;
+    let most = MAX_ITEM_FIELDS / of_item.len().max(1) as u64;
+    for index in 0..count.min(most) {
+        fields.extend(of_item.iter().map(|field| ElementField {
+            offset: field.offset + index * items.bytes,
+            bytes: field.bytes,
+            name: field.name.replacen("[]", &format!("[{index}]"), 1),
+        }));
+    }
+    Element { name, bytes, fields, items: None }
 }
 
 /// How far elements of an object are apart, if each thread writes in one of its own. `events` are
@@ -195,7 +223,7 @@ mod tests {
     }
 
     fn counter() -> Element {
-        Element { name: "struct counter".into(), bytes: 24, fields: Vec::new() }
+        Element { name: "struct counter".into(), bytes: 24, ..Element::default() }
     }
 
     #[test]
@@ -208,6 +236,27 @@ mod tests {
         let padded = fitting(counter(), (2, 64), &[block(32), block(32)]);
         assert_eq!(padded.map(|element| element.bytes), Some(32));
         assert_eq!(fitting(counter(), (2, 64), &[block(30), block(34)]), None);
+    }
+
+    #[test]
+    fn items_behind_an_element_have_its_fields_each() {
+        let field = |offset, name: &str| ElementField { offset, bytes: 8, name: name.into() };
+        let fields = vec![field(0, "n"), field(8, "items[].hits"), field(16, "items[].misses")];
+        let items = Some(Items { start: 8, bytes: 16 });
+        let table = Element { name: "struct table".into(), bytes: 8, fields, items };
+        let found = fitting(table.clone(), (1, 48), &[block(48)]).unwrap();
+        assert_eq!((found.bytes, found.items), (48, None));
+        let names: Vec<(u64, &str)> =
+            found.fields.iter().map(|field| (field.offset, &*field.name)).collect();
+        let expected = [
+            (0, "n"),
+            (8, "items[0].hits"),
+            (16, "items[0].misses"),
+            (24, "items[1].hits"),
+            (32, "items[1].misses"),
+        ];
+        assert_eq!(names, expected);
+        assert_eq!(fitting(table, (1, 4), &[block(4)]), None);
     }
 
     #[test]

@@ -401,7 +401,7 @@ impl<'a> Places<'a> {
     /// of the calls that led to the allocation, and `modules` is the number of modules that were
     /// mapped by then. A call's caller is looked at only if the call returns the block to it.
     pub fn allocated(&self, frames: &[u64], modules: usize) -> Vec<Element> {
-        let mut found = Vec::new();
+        let (mut found, mut header) = (Vec::new(), 0);
         let modules = self.first_modules(modules);
         for address in frames.iter().take_while(|address| **address != 0) {
             // A call may end its function, and its module.
@@ -410,8 +410,9 @@ impl<'a> Places<'a> {
             let known = module.readable().and_then(|file| resolver.module(file));
             let Some(known) = known else { break };
             match known.allocated(offset + 1) {
-                Some(Allocated { candidates, returned, .. }) => {
-                    found.extend(candidates);
+                Some(Allocated { candidates, returned, behind, .. }) => {
+                    found.extend(candidates.into_iter().map(|element| element.behind(header)));
+                    header += behind;
                     if !returned {
                         break;
                     }

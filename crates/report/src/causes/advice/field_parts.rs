@@ -6,24 +6,29 @@ use super::on_line::OnLine;
 use super::{About, LINE, Language};
 use crate::causes::memory::{array_of, distance, shifted};
 use crate::causes::side::ByThread;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl About<'_> {
-    /// How such parts are put on lines of their own; `None` if threads use several fields, or how
-    /// far the parts are apart is not known.
+    /// How such parts are put on lines of their own; `None` if threads use several fields.
     pub(super) fn separate_parts_of_field(&self, bytes: &ByThread) -> Option<String> {
         let field = self.only_field(bytes)?;
         let beside = || match self.on_hottest() {
             Some(OnLine::Beside { stride, offset }) => Some((stride, offset)),
             _ => None,
         };
-        let (stride, offset) = distance(bytes).or_else(|| shifted(bytes)).or_else(beside)?;
-        let whole = stride.div_ceil(LINE) * LINE;
+        let apart = distance(bytes).or_else(|| shifted(bytes)).or_else(beside);
         let align = match self.language {
             Language::Rust => "make each part a type with #[repr(align(64))]".to_owned(),
             Language::Fortran => "let them begin at multiples of 64 bytes".to_owned(),
             other => format!("put {} before '{field}'", other.align()),
         };
+        let Some((stride, offset)) = apart else {
+            return Some(format!(
+                "Threads use parts of '{field}' that meet in the middle of lines: begin each part at a multiple of 64 \
+                 bytes, and {align}."
+            ));
+        };
+        let whole = stride.div_ceil(LINE) * LINE;
         Some(match stride == whole {
             true => format!(
                 "Threads use parts of '{field}' of {stride} bytes, which begin {offset} bytes into a line, so that each \
@@ -36,25 +41,42 @@ impl About<'_> {
         })
     }
 
-    /// The field that all bytes lie in.
+    /// The field that all bytes lie in, an array as a whole; `None` if threads use different
+    /// members of one of its elements.
     fn only_field(&self, bytes: &ByThread) -> Option<String> {
-        let names = bytes.iter().flat_map(|((line, _), mask)| self.memory.names(*line, *mask));
-        let mut names: BTreeSet<String> = names.map(without_rows).collect();
-        let field = names.pop_first()?;
+        let mut arrays = BTreeSet::new();
+        let mut user_of: BTreeMap<String, u32> = BTreeMap::new();
+        for ((line, thread), mask) in bytes {
+            for name in self.memory.names(*line, *mask) {
+                let (array, element) = array_and_element(name);
+                arrays.insert(array);
+                if element.is_some_and(|one| *user_of.entry(one).or_insert(*thread) != *thread) {
+                    return None;
+                }
+            }
+        }
+        let field = arrays.pop_first()?;
         let is_variable = self.memory.variable(self.group.object()).is_some_and(|own| own == field);
-        (names.is_empty() && !is_variable).then_some(field)
+        (arrays.is_empty() && !is_variable).then_some(field)
     }
 }
 
-/// The name of an array of several dimensions without indices, any other as it is.
-fn without_rows(name: String) -> String {
+/// The name of an array of several dimensions, or of structs, without indices, and the struct of
+/// it; any other name as it is.
+fn array_and_element(name: String) -> (String, Option<String>) {
+    if let Some((array, rest)) = name.split_once('[')
+        && let Some((index, _)) = rest.split_once("].")
+    {
+        let element = format!("{array}[{index}]");
+        return (array.to_owned(), Some(element));
+    }
     match array_of(&name).and_then(array_of) {
-        None => name,
+        None => (name, None),
         Some(mut array) => {
             while let Some(outer) = array_of(array) {
                 array = outer;
             }
-            array.to_owned()
+            (array.to_owned(), None)
         }
     }
 }
@@ -64,13 +86,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn elements_of_rows_are_of_one_array() {
-        let of = |name: &str| without_rows(name.into());
-        assert_eq!(of("lat[0][3]"), "lat");
-        assert_eq!(of("a.b[1][2][3]"), "a.b");
-        assert_eq!(
-            (of("id[1]"), of("rows[1].x"), of("n")),
-            ("id[1]".into(), "rows[1].x".into(), "n".into())
-        );
+    fn elements_are_of_one_array() {
+        let of = |name: &str| array_and_element(name.into());
+        assert_eq!(of("lat[0][3]").0, "lat");
+        assert_eq!(of("a.b[1][2][3]").0, "a.b");
+        assert_eq!(of("items[3].hits"), ("items".into(), Some("items[3]".into())));
+        assert_eq!((of("id[1]").0, of("n")), ("id[1]".into(), ("n".into(), None)));
     }
 }

@@ -51,7 +51,12 @@ impl About<'_> {
             }
             None => {
                 if let Some((distance, offset)) = distance(&bytes) {
-                    return self.separate_elements(distance, offset);
+                    if !self.is_within_element(distance) {
+                        return self.separate_elements(distance, offset);
+                    }
+                    if let Some(text) = self.separate_parts_of_field(&bytes) {
+                        return text;
+                    }
                 }
             }
         }
@@ -94,7 +99,17 @@ impl About<'_> {
             Some(OnLine::Meet) => return None,
             None => shifted(bytes)?,
         };
+        if self.is_within_element(stride) {
+            return None;
+        }
         Some(self.separate_elements(stride, offset))
+    }
+
+    /// Whether elements whose type is known are larger than this: then it is a distance of fields.
+    fn is_within_element(&self, distance: u64) -> bool {
+        let object = self.group.object();
+        let stride = self.memory.stride(object);
+        !self.memory.element(object).is_empty() && stride.is_some_and(|stride| distance < stride)
     }
 
     fn pieces_on_hottest(&self, bytes: &ByThread) -> Vec<Piece> {
@@ -160,6 +175,7 @@ impl About<'_> {
         };
         let used: Vec<BTreeSet<u64>> =
             self.in_piece(piece, false).into_values().map(elements).collect();
+        let used = without_who_set_up(used);
         let all: BTreeSet<u64> = used.iter().flatten().copied().collect();
         let apart = used.iter().map(BTreeSet::len).sum::<usize>() == all.len();
         if all.len() == 1 && used.len() > 1 {
@@ -498,6 +514,18 @@ impl About<'_> {
     }
 }
 
+/// The elements that each thread uses, but for those of threads that use all that others use one
+/// each: they have set them up, or add them up.
+fn without_who_set_up(used: Vec<BTreeSet<u64>>) -> Vec<BTreeSet<u64>> {
+    let ones: Vec<BTreeSet<u64>> = used.iter().filter(|own| own.len() == 1).cloned().collect();
+    let all: BTreeSet<u64> = ones.iter().flatten().copied().collect();
+    let is_apart = ones.len() > 1 && all.len() == ones.len();
+    match is_apart && used.iter().all(|own| own.len() == 1 || own.is_superset(&all)) {
+        true => ones,
+        false => used,
+    }
+}
+
 /// Names of what can be moved: an array as a whole instead of one of its elements.
 fn whole<'a>(own: &'a str, other: &'a str) -> (&'a str, &'a str) {
     let (of_own, of_other) = (array_of(own).unwrap_or(own), array_of(other).unwrap_or(other));
@@ -517,13 +545,24 @@ fn may_be_scalar(kind: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{may_be_scalar, whole};
+    use super::{may_be_scalar, whole, without_who_set_up};
 
     #[test]
     fn arrays_are_moved_as_a_whole() {
         assert_eq!(whole("limits[1]", "version"), ("limits", "version"));
         assert_eq!(whole("id[0]", "id[1]"), ("id[0]", "id[1]"));
         assert_eq!(whole("rows[2].a", "b"), ("rows[2].a", "b"));
+    }
+
+    #[test]
+    fn a_thread_that_has_set_up_all_elements_is_left_out() {
+        let of = |used: &[&[u64]]| {
+            without_who_set_up(used.iter().map(|own| own.iter().copied().collect()).collect()).len()
+        };
+        assert_eq!(of(&[&[1, 2], &[1], &[2]]), 2);
+        assert_eq!(of(&[&[1, 2], &[1], &[1]]), 3, "two threads use one");
+        assert_eq!(of(&[&[1, 3], &[1], &[2]]), 3, "it does not use the other");
+        assert_eq!(of(&[&[1, 2], &[3, 4]]), 2);
     }
 
     #[test]
