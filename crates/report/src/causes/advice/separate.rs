@@ -65,6 +65,11 @@ impl About<'_> {
         if let Some(text) = by_names.or_else(by_members) {
             return text;
         }
+        self.separate_unnamed(&pieces, &bytes)
+    }
+
+    /// The same where no names tell it.
+    fn separate_unnamed(&self, pieces: &[Piece], bytes: &ByThread) -> String {
         let object = self.group.object();
         if let Some(stride) =
             self.memory.stride(object).filter(|stride| *stride > 0 && stride % LINE != 0)
@@ -79,7 +84,7 @@ impl About<'_> {
                 self.language.align()
             );
         }
-        if let Some(text) = self.separate_by_bytes(&bytes) {
+        if let Some(text) = self.separate_by_bytes(bytes) {
             return text;
         }
         if self.group.lines.len() > 4 || self.group.lines.is_empty() {
