@@ -72,7 +72,7 @@ pub(crate) fn suitability(
         return Suitability { locality: no.clone(), balance: no };
     }
     let mut locality = locality(working, pattern);
-    let balance = balance(working, pattern);
+    let balance = balance(metrics, working, pattern);
     if let Some(changes) = metrics.dynamicity.filter(|&changes| changes > RESTLESS) {
         if locality.suited == Suited::Yes {
             locality.suited = Suited::Partly;
@@ -142,8 +142,13 @@ fn locality(working: &Working, pattern: &Recognised) -> Judgement {
     }
 }
 
-fn balance(working: &Working, pattern: &Recognised) -> Judgement {
-    let percent = format!("C_B is {:.0} %", working.balance);
+fn balance(metrics: &Metrics, working: &Working, pattern: &Recognised) -> Judgement {
+    // Threads that hardly take part are not among them.
+    let of = match (metrics.balance - working.balance).abs() >= 1.0 {
+        true => "C_B of those that take part",
+        false => "C_B",
+    };
+    let percent = format!("{of} is {:.0} %", working.balance);
     let hub =
         matches!(pattern.pattern, Pattern::Initialisation | Pattern::Reduction | Pattern::Hub);
     let (suited, why) = match working.balance {

@@ -400,7 +400,10 @@ fn finding(
 ) -> Cause {
     let kind = kind(group);
     let memory = &memory.about(group.objects.keys().copied());
-    let object = memory.object(group.object(), group.hottest());
+    let object = match memory.instances(group.objects.keys().copied()) {
+        Some(name) => name,
+        None => memory.object(group.object(), group.hottest()),
+    };
     let sides = words::sides(group, origins, memory);
     let title = words::title(kind, group, &object, &sides);
     let evidence = words::evidence(&sides, &object);
@@ -494,6 +497,10 @@ fn kind(group: &Group) -> CauseKind {
     let mut writers: BTreeMap<u32, u64> = BTreeMap::new();
     for side in group.sides.values().filter(|side| side.gives > least) {
         side.writers.keys().for_each(|thread| *writers.entry(*thread).or_default() += side.gives);
+    }
+    // Lines that only one thread each writes, like data of each thread.
+    if writers.len() > 1 && group.most_writers(least) == 1 {
+        return CauseKind::OneWriter;
     }
     let many = group.lines.len() > FEW_LINES && !(writers.len() > 1 && group.is_fought_over());
     match writers.len() {

@@ -9,7 +9,7 @@ use profile::{Basis, MOSTLY_WHOLE, Missing, Profile, Sampling, Windows};
 use serde::Serialize;
 use statistics::poisson;
 use ts_rs::TS;
-use types::numbers::percent;
+use types::numbers::{grouped, percent};
 
 /// How far amounts that rest on waiting were from exact ones at most, above them; below,
 /// communication was missed altogether. Measured on 14 parallel programs of others with 8 threads
@@ -197,8 +197,8 @@ fn too_few(
     if hits == 0 {
         let most = match unseen {
             Some(unseen) if seconds > 0.0 => format!(
-                ": as far as chance goes, each pair has at most {:.0} cache-line transfers per second (95 %)",
-                unseen as f64 / seconds
+                ": as far as chance goes, each pair has at most {} cache-line transfers per second (95 %)",
+                grouped((unseen as f64 / seconds).round() as u64)
             ),
             _ => String::new(),
         };
@@ -349,7 +349,7 @@ mod tests {
         );
         // 4600 in two seconds.
         assert!(
-            silent.contains("each pair has at most 2300 cache-line transfers per second"),
+            silent.contains("each pair has at most 2,300 cache-line transfers per second"),
             "{silent}"
         );
         assert!(!said(9000, 0, 0, None).contains("at most"));

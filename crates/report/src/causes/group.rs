@@ -102,6 +102,18 @@ impl Group {
         self.objects.iter().rev().max_by_key(|(_, events)| **events).map_or(0, |(row, _)| *row)
     }
 
+    /// The most threads that have written in one line, by code from which more than `least` events
+    /// came; 0 where no line is known.
+    pub(super) fn most_writers(&self, least: u64) -> usize {
+        let mut writers: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
+        for side in self.sides.values().filter(|side| side.gives > least) {
+            for (line, thread) in side.given.keys() {
+                writers.entry(*line).or_default().insert(*thread);
+            }
+        }
+        writers.values().map(BTreeSet::len).max().unwrap_or(0)
+    }
+
     /// Whether most of many lines go back and forth between writers of the same bytes, as those of
     /// a large histogram do, rather than from one that makes what is there to one that uses it.
     /// Threads that take line after line do not fight: they come when the other one is done.

@@ -17,6 +17,8 @@ use types::numbers::grouped;
 const LINE: u64 = 64;
 /// Most lines of a group whose bytes are looked at.
 const LINES_LOOKED_AT: usize = 64;
+/// Ends the name of what each of several threads has for itself.
+pub(super) const OF_SEVERAL_THREADS: &str = " of several threads";
 /// Most runs of bytes of a thread that are named.
 const RUNS: usize = 2;
 
@@ -176,6 +178,27 @@ impl<'a> Memory<'a> {
             ("heap", _) | (_, false) => words(&row.region, &row.name, Blocks::of_row(row)),
             _ => self.line_words(line),
         }
+    }
+
+    /// The name of thread-local data of several threads: `mine of several threads`.
+    pub(super) fn instances(&self, objects: impl Iterator<Item = u32>) -> Option<String> {
+        let rows: Vec<_> = objects.filter_map(|at| self.profile.objects.get(at as usize)).collect();
+        let name = |row: &&profile::ObjectRow| {
+            let of_thread = row.name.rsplit_once(" of T").filter(|_| row.region == "thread-local");
+            of_thread.map(|(name, _)| name.to_owned())
+        };
+        let mut names = rows.iter().map(name).collect::<Option<BTreeSet<String>>>()?;
+        let one = names.pop_first().filter(|_| names.is_empty() && rows.len() > 1)?;
+        Some(one + OF_SEVERAL_THREADS)
+    }
+
+    /// Whether a piece is of allocated memory that was allocated elsewhere than an object: it only
+    /// lies beside that.
+    pub(super) fn is_beside(&self, piece: &Piece, object: u32) -> bool {
+        let row = |at: u32| self.profile.objects.get(at as usize);
+        let place = |row: &profile::ObjectRow| row.wanted().name;
+        let of_piece = row(piece.object).filter(|row| is_allocated(row));
+        of_piece.is_some_and(|own| row(object).is_none_or(|other| place(own) != place(other)))
     }
 
     /// What lies on a line, where its object is not known.

@@ -316,6 +316,13 @@ fn by_name(function: &str) -> Option<Sync> {
     if let Some((_, sync)) = found {
         return Some(*sync);
     }
+    // They write in an object of their own; what they call takes the lock.
+    if ["lock_guard<", "unique_lock<", "scoped_lock<", "shared_lock<"]
+        .iter()
+        .any(|of| lower.contains(of))
+    {
+        return None;
+    }
     let shared = lower.contains("shared_mutex") && LOCKING.contains(&last(function));
     let mutex = lower.contains("mutex") && LOCKING.contains(&last(function));
     match (shared, mutex) {
@@ -427,6 +434,7 @@ mod tests {
                 Some(Sync::Mutex),
             ),
             ("deflate_medium", "", "libz.so.1", None),
+            ("std::unique_lock<std::mutex>::unlock()", "", "app", None),
             ("my_barrier_data", "app.c", "app", None),
             ("spin_lock", "app.c", "app", None),
         ];

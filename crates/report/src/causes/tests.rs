@@ -1,3 +1,5 @@
+mod instances;
+
 use super::*;
 use crate::samples::shared;
 use profile::{EventRow, LineRow, Mode, ObjectRow, ReturnRow, RunningRow, Sampled, SiteRow};

@@ -5,7 +5,7 @@
 use crate::causes::advice::Language;
 use crate::causes::code::Origin;
 use crate::causes::group::{Class, Group, Origins};
-use crate::causes::memory::{Memory, array_of};
+use crate::causes::memory::{Memory, OF_SEVERAL_THREADS, array_of};
 use crate::causes::side::{ByThread, Side as Seen};
 use crate::causes::{CauseKind, Part, Side};
 use crate::lines::{AccessKind, base_name};
@@ -17,6 +17,8 @@ const MAX_SIDES: usize = 4;
 const NOTABLE_SIDE: f64 = 0.05;
 /// Threads whose bytes are told one by one.
 const MAX_RANGES: usize = 4;
+/// What bytes are of that do not lie in the finding's object.
+const OF_ANOTHER_BLOCK: &str = " of a block beside it";
 /// Names of fields and variables in a sentence.
 const MAX_NAMES: usize = 3;
 /// Most callers of a side.
@@ -150,7 +152,15 @@ fn part(bytes: &ByThread, group: &Group, memory: &Memory<'_>, fortran: bool) -> 
         true => memory.ranges(bytes, line),
         false => memory.ranges(&of_line().collect(), line),
     };
-    Part { bytes: range_words(&ranges), fields }
+    let all = of_line().fold(0, |all, (_, mask)| all | mask);
+    let pieces = memory.pieces(line, all);
+    let is_beside =
+        !pieces.is_empty() && pieces.iter().all(|piece| memory.is_beside(piece, group.object()));
+    let mut bytes = range_words(&ranges);
+    if is_beside && !bytes.is_empty() {
+        bytes += OF_ANOTHER_BLOCK;
+    }
+    Part { bytes, fields }
 }
 
 /// Names of what threads use that are not on the line, where these are other fields.
@@ -265,6 +275,7 @@ fn without_folders(caller: &str) -> String {
 
 /// Whether each thread's range differs from all others'.
 fn has_own_bytes(bytes: &str) -> bool {
+    let bytes = bytes.trim_end_matches(OF_ANOTHER_BLOCK);
     let ranges = bytes.split(", ").filter_map(|one| one.strip_prefix('T')?.split_once(' '));
     let ranges: Vec<&str> = ranges.map(|(_, range)| range).collect();
     let different: std::collections::BTreeSet<&str> = ranges.iter().copied().collect();
@@ -292,6 +303,9 @@ pub(super) fn title(kind: CauseKind, group: &Group, object: &str, sides: &[Side]
             }
         }
         CauseKind::Contended => format!("Several threads update {object}"),
+        CauseKind::OneWriter if object.ends_with(OF_SEVERAL_THREADS) => {
+            format!("One thread each writes and others read {object}")
+        }
         CauseKind::OneWriter => format!("One thread writes and others read {object}"),
         CauseKind::Transferred => format!("Threads transfer data in {object}"),
         CauseKind::Synchronization => synchronization(group, object, sides),

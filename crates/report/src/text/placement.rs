@@ -79,7 +79,8 @@ fn write_policies(out: &mut String, style: TextStyle, placement: &Placement) -> 
     let best = policies.list.first().map_or(0.0, |best| best.cost);
     let to_best = times((best > 0.0).then(|| bound / best));
     let last = ["lower bound".into(), cost(bound), to_best, times((bound > 0.0).then_some(1.0))];
-    let without = if best < bound { " without sharing cores" } else { "" };
+    let least = policies.list.iter().map(|row| row.cost).fold(f64::INFINITY, f64::min);
+    let without = if least < bound { " without sharing cores" } else { "" };
     let note = format!("no placement costs less{without}");
     table.row(last.into_iter().chain([String::new(), note]).collect());
     write!(out, "{table}")?;

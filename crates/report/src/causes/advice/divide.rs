@@ -16,7 +16,6 @@ impl About<'_> {
         one: impl Iterator<Item = &'n String>,
         other: impl Iterator<Item = &'n String>,
     ) -> String {
-        let align = self.language.align();
         let with_places = |names: Vec<&'n String>| -> Vec<(u64, &'n str)> {
             let mut all: Vec<(u64, &str)> = names
                 .into_iter()
@@ -27,7 +26,7 @@ impl About<'_> {
         };
         let (one, other) = (with_places(one.collect()), with_places(other.collect()));
         let unknown =
-            || format!("put {align} before the later one, so that they lie on different lines");
+            || format!("{}, so that they lie on different lines", self.on_a_line("the later one"));
         let (Some(first), Some(second)) = (one.first(), other.first()) else { return unknown() };
         let (Some(last), Some(end)) = (one.last(), other.last()) else { return unknown() };
         let later = match (last.0 < second.0, end.0 < first.0) {
@@ -38,16 +37,25 @@ impl About<'_> {
         let allocated = self.allocated_on_a_line();
         match later {
             Some(later) => format!(
-                "put {align} before '{}', so that they lie on different lines{allocated}",
-                array(later)
+                "{}, so that they lie on different lines{allocated}",
+                self.on_a_line(&format!("'{}'", array(later)))
             ),
             // They alternate.
             None => format!(
-                "declare {} first, then {}, and put {align} before '{}'{allocated}",
+                "declare {} first, then {}, and {}{allocated}",
                 list(&named(&one)),
                 list(&named(&other)),
-                array(second.1)
+                self.on_a_line(&format!("'{}'", array(second.1)))
             ),
+        }
+    }
+
+    /// How a field begins on a line: in Rust, types are aligned and not fields.
+    fn on_a_line(&self, field: &str) -> String {
+        let align = self.language.align();
+        match self.language {
+            Language::Rust => format!("put {field} into a type of its own with {align}"),
+            _ => format!("put {align} before {field}"),
         }
     }
 

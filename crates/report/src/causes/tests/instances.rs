@@ -1,0 +1,119 @@
+//! Findings of which different threads use different instances, blocks or parts.
+
+use super::*;
+
+const LINE: u64 = 0x40_40c0;
+
+/// Adds an event like the first one: from, to, kind, line, and the bytes written and taken.
+fn event(
+    (from, to, kind): (u32, u32, CommKind),
+    line: u64,
+    (written, taken): (u64, u64),
+    of: &EventRow,
+) -> EventRow {
+    let (from, to) = (ThreadId(from), ThreadId(to));
+    EventRow { from, to, kind, line, from_bytes: written, to_bytes: taken, ..*of }
+}
+
+fn in_order(mut profile: Profile) -> Profile {
+    profile.events.sort_by_key(EventRow::key);
+    profile.lines = profile.events.chunk_by(|a, b| a.line == b.line).map(LineRow::of).collect();
+    profile
+}
+
+#[test]
+fn fields_on_other_lines_are_named_for_the_threads_that_use_them() {
+    let waw = CommKind::Waw;
+    let mut profile =
+        of_fields(&[(1, 2, waw, Sharing::False, 0, 1), (2, 1, waw, Sharing::False, 1, 0)]);
+    let object = profile.blocks[0].object;
+    profile.blocks[0].bytes = 128;
+    for (offset, name) in [(64, "other.head"), (72, "other.tail")] {
+        profile.fields.push(profile::FieldRow { object, offset, bytes: 8, name: name.into() });
+    }
+    let first = profile.events[0];
+    let next = LINE + 64;
+    profile.events.extend([
+        event((3, 4, waw), next, (0xff, 0xff00), &first),
+        event((4, 3, waw), next, (0xff00, 0xff), &first),
+    ]);
+    profile.events.iter_mut().filter(|event| event.line == LINE).for_each(|event| event.count *= 2);
+    let cause = &found(&in_order(profile))[0];
+    for name in ["'head'", "'tail'", "'other.head'"] {
+        assert!(cause.evidence.contains(name), "{name}: {}", cause.evidence);
+    }
+}
+
+#[test]
+fn data_of_each_thread_has_one_writer() {
+    let mut profile = of_fields(&[(1, 4, CommKind::Raw, Sharing::True, 0, 0)]);
+    (profile.blocks, profile.fields) = Default::default();
+    let first = profile.events[0];
+    let mine = |thread: u32| ObjectRow {
+        region: "thread-local".into(),
+        name: format!("mine (app) of T{thread}"),
+        ..ObjectRow::default()
+    };
+    let object = profile.objects.len() as u32;
+    profile.objects.extend([mine(1), mine(2)]);
+    profile.events[0].object = object;
+    let second = event((2, 4, CommKind::Raw), LINE + 64, (0xff, 0xff), &first);
+    profile.events.push(EventRow { object: object + 1, ..second });
+    let cause = &found(&in_order(profile))[0];
+    assert_eq!(cause.kind, CauseKind::OneWriter);
+    let title = "One thread each writes and others read mine (app) of several threads";
+    assert_eq!(cause.title, title);
+}
+
+#[test]
+fn bytes_of_a_block_beside_it_are_said_to_be_of_that() {
+    let waw = CommKind::Waw;
+    let mut profile =
+        of_fields(&[(1, 2, waw, Sharing::False, 0, 2), (2, 1, waw, Sharing::False, 2, 0)]);
+    profile.fields.clear();
+    profile.blocks[0].bytes = 16;
+    let name = "in other at b.c:9".into();
+    profile.objects.push(ObjectRow { name, ..made(48) });
+    let beside = profile.objects.len() as u32 - 1;
+    let start = LINE + 16;
+    profile.blocks.push(profile::BlockRow {
+        object: beside,
+        start,
+        bytes: 48,
+        ..profile.blocks[0]
+    });
+    // Code of its own.
+    let site = profile.sites.len() as u32;
+    profile.sites.push(SiteRow { function: "g".into(), line: 70, ..profile.sites[1].clone() });
+    for event in profile.events.iter_mut() {
+        match event.from.0 {
+            2 => event.from_site = site,
+            _ => event.to_site = site,
+        }
+    }
+    let cause = &found(&in_order(profile))[0];
+    assert!(cause.evidence.contains("of a block beside it"), "{}", cause.evidence);
+}
+
+#[test]
+fn parts_of_an_array_in_a_struct_have_their_own_stride() {
+    let waw = CommKind::Waw;
+    let mut profile = of_fields(&[(1, 2, waw, Sharing::False, 0, 1)]);
+    let (object, first) = (profile.blocks[0].object, profile.events[0]);
+    profile.blocks[0].bytes = 200;
+    let row = &mut profile.objects[object as usize];
+    (row.element, row.stride, row.bytes) = ("struct stats".into(), 200, 200);
+    let name = "lat".into();
+    profile.fields = vec![profile::FieldRow { object, offset: 8, bytes: 192, name }];
+    let bits = |first: u32, count: u32| ((1_u64 << count) - 1) << first;
+    // Rows of 48 bytes, of which the last eight bytes are not used: at 8, 56 and 104.
+    profile.events = vec![
+        event((1, 2, waw), LINE, (bits(8, 40), bits(56, 8)), &first),
+        event((2, 1, waw), LINE, (bits(56, 8), bits(8, 40)), &first),
+        event((2, 3, waw), LINE + 64, (bits(0, 32), bits(40, 24)), &first),
+        event((3, 2, waw), LINE + 64, (bits(40, 24), bits(0, 32)), &first),
+    ];
+    let cause = &found(&in_order(profile))[0];
+    let advice = "Stride 48 → 64 bytes: pad the part of 'lat' that one thread uses";
+    assert!(cause.advice.starts_with(advice), "{}", cause.advice);
+}
