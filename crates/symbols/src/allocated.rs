@@ -34,7 +34,7 @@ pub struct Allocated {
     /// The function passes it on to its caller, which may know more.
     pub returned: bool,
     /// Bytes of a header behind which the part begins that goes to the caller; 0: all of it does.
-    pub behind: u64,
+    pub header: u64,
     /// How many functions at the call, from the innermost inlined one on, hand on memory without a
     /// type to their callers.
     pub raw: u32,
@@ -84,7 +84,7 @@ impl Search<'_> {
         // What lies behind a header is of another type.
         let handed = inside.iter().find(|inside| inside.returned);
         if let Some(inside) = handed.filter(|_| !found.returned && found.candidates.is_empty()) {
-            (found.returned, found.behind) = (true, inside.offset);
+            (found.returned, found.header) = (true, inside.offset);
         }
         let passes = found.returned && found.candidates.is_empty();
         found.raw = self.function.raw_at(after - 1, passes);

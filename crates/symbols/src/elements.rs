@@ -29,14 +29,28 @@ pub struct Element {
 }
 
 impl Element {
-    /// The same behind a header.
-    pub fn behind(self, header: u64) -> Self {
-        let mut moved = self;
-        moved.bytes += header;
-        moved.fields.iter_mut().for_each(|field| field.offset += header);
-        moved.items.iter_mut().for_each(|items| items.start += header);
-        moved
+    /// What a block consists of in which such elements follow a header; `None` if they have no
+    /// fields.
+    pub fn behind(mut self, header: u64) -> Option<Self> {
+        if header == 0 {
+            return Some(self);
+        }
+        let bytes = std::mem::replace(&mut self.bytes, header);
+        self.fields.iter_mut().for_each(|field| field.offset += header);
+        match &mut self.items {
+            Some(items) => items.start += header,
+            None => {
+                self.items = Some(Items { start: header, bytes });
+                self.fields.iter_mut().for_each(|field| field.name.insert_str(0, Items::UNNAMED));
+            }
+        }
+        (!self.fields.is_empty()).then_some(self)
     }
+}
+
+impl Items {
+    /// Begins the names of fields where the array has no name.
+    pub const UNNAMED: &str = "[].";
 }
 
 /// The items of an array without a length, which follow an element.

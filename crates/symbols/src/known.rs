@@ -149,15 +149,15 @@ impl Known {
         let mut parts = answer.split('\u{1}');
         let mut words = parts.next()?.split(' ');
         let returned = words.next()? == "returned";
-        let (behind, raw) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let (header, raw) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
         let candidates = parts.map(element_of).collect::<Option<_>>()?;
-        Some(Some(Allocated { candidates, returned, behind, raw }))
+        Some(Some(Allocated { candidates, returned, header, raw }))
     }
 
     pub(crate) fn note_allocated(&mut self, offset: u64, allocated: Option<&Allocated>) {
         let (mut answer, mut names) = (String::new(), String::new());
-        if let Some(Allocated { candidates, returned, behind, raw }) = allocated {
-            answer += &format!("{} {behind} {raw}", if *returned { "returned" } else { "kept" });
+        if let Some(Allocated { candidates, returned, header, raw }) = allocated {
+            answer += &format!("{} {header} {raw}", if *returned { "returned" } else { "kept" });
             for element in candidates {
                 answer += "\u{1}";
                 answer += &element_text(element);
@@ -284,10 +284,10 @@ mod tests {
         let both = Allocated {
             candidates: vec![element.clone(), scalar],
             returned: false,
-            behind: 0,
+            header: 0,
             raw: 0,
         };
-        let none = Allocated { candidates: Vec::new(), returned: true, behind: 16, raw: 2 };
+        let none = Allocated { candidates: Vec::new(), returned: true, header: 16, raw: 2 };
         let mut known = Known::default();
         known.note_element(0x4010, Some(&element));
         known.note_element(0x4020, None);

@@ -303,10 +303,10 @@ impl Module {
             }
             let offset = at - segment.address + segment.file_offset;
             let Some(told) = self.allocated(offset) else { continue };
-            let Allocated { candidates, returned, behind, raw } = told;
+            let Allocated { candidates, returned, header, raw } = told;
             found.extend(candidates.iter().map(|of| format!("{} {}", of.name, of.bytes)));
             found.extend(returned.then(|| "returned".to_owned()));
-            found.extend((behind > 0).then(|| format!("behind {behind}")));
+            found.extend((header > 0).then(|| format!("header {header}")));
             found.extend((raw > 0).then(|| format!("raw {raw}")));
         }
         found
@@ -341,8 +341,8 @@ fn what_c_allocates_is_known_by_where_it_goes() {
             has(&module, "through_two", "raw 1");
             has(&module, "to_row", "struct row 8");
             has(&module, "hidden", "raw 1");
-            has(&module, "hidden", "behind 16");
-            assert!(!module.allocated_in("hidden").iter().any(|of| of.contains("header")));
+            has(&module, "hidden", "header 16");
+            assert!(!module.allocated_in("hidden").iter().any(|of| of.contains("struct header")));
             for of_own_type in ["opaque", "to_local", "to_caller", "text"] {
                 let found = module.allocated_in(of_own_type);
                 assert!(!found.iter().any(|of| of.starts_with("raw")), "{of_own_type} {found:?}");

@@ -104,8 +104,14 @@ fn fitting(mut element: Element, all: (u64, u64), known: &[BlockRow]) -> Option<
     if let Some(items) = element.items {
         let largest = known.iter().map(|block| block.bytes).max().unwrap_or(0);
         let each = bytes.checked_div(blocks).unwrap_or(0);
-        return (each >= items.start && largest >= items.start)
-            .then(|| with_items(element, items, largest));
+        let is_unnamed = element.fields.iter().any(|f| f.name.starts_with(Items::UNNAMED));
+        let is_whole =
+            |of: u64| of >= items.start && (of - items.start).is_multiple_of(items.bytes);
+        let fits = match is_unnamed {
+            true => known.iter().all(|block| is_whole(block.bytes)) && is_whole(each),
+            false => each >= items.start && largest >= items.start,
+        };
+        return (fits && largest > 0).then(|| with_items(element, items, largest));
     }
     let whole = |of: u64| of >= element.bytes && of.is_multiple_of(element.bytes);
     let large = blocks > 0 && bytes / blocks >= element.bytes;
@@ -136,7 +142,10 @@ fn with_items(element: Element, items: Items, bytes: u64) -> Element {
         fields.extend(of_item.iter().map(|field| ElementField {
             offset: field.offset + index * items.bytes,
             bytes: field.bytes,
-            name: field.name.replacen("[]", &format!("[{index}]"), 1),
+            name: match field.name.strip_prefix(Items::UNNAMED).filter(|_| count == 1) {
+                Some(name) => name.to_owned(),
+                None => field.name.replacen("[]", &format!("[{index}]"), 1),
+            },
         }));
     }
     Element { name, bytes, fields, items: None }
@@ -257,6 +266,23 @@ mod tests {
         ];
         assert_eq!(names, expected);
         assert_eq!(fitting(table, (1, 4), &[block(4)]), None);
+    }
+
+    #[test]
+    fn elements_behind_a_header_are_whole_ones() {
+        let field = ElementField { offset: 8, bytes: 8, name: "hits".into() };
+        let element = Element { fields: vec![field], ..counter() };
+        let names = |bytes: u64| -> Option<Vec<(u64, String)>> {
+            let behind = element.clone().behind(16).unwrap();
+            let found = fitting(behind, (1, bytes), &[block(bytes)])?;
+            Some(found.fields.into_iter().map(|field| (field.offset, field.name)).collect())
+        };
+        assert_eq!(names(16 + 24), Some(vec![(24, "hits".into())]));
+        let two = vec![(24, "[0].hits".into()), (48, "[1].hits".into())];
+        assert_eq!(names(16 + 48), Some(two));
+        assert_eq!(names(16 + 30), None);
+        assert_eq!(element.clone().behind(0), Some(element.clone()));
+        assert_eq!(counter().behind(16), None, "nothing to tell");
     }
 
     #[test]

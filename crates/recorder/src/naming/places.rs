@@ -410,9 +410,9 @@ impl<'a> Places<'a> {
             let known = module.readable().and_then(|file| resolver.module(file));
             let Some(known) = known else { break };
             match known.allocated(offset + 1) {
-                Some(Allocated { candidates, returned, behind, .. }) => {
-                    found.extend(candidates.into_iter().map(|element| element.behind(header)));
-                    header += behind;
+                Some(Allocated { candidates, returned, header: before, .. }) => {
+                    found.extend(candidates.into_iter().filter_map(|of| of.behind(header)));
+                    header += before;
                     if !returned {
                         break;
                     }
