@@ -492,14 +492,8 @@ fn kind(group: &Group) -> CauseKind {
         Class::False => return CauseKind::FalseSharing,
         Class::True | Class::Unknown => {}
     }
-    // Who wrote once, like the thread that set it up, is no second writer.
-    let least = group.events / 50;
-    let mut writers: BTreeMap<u32, u64> = BTreeMap::new();
-    for side in group.sides.values().filter(|side| side.gives > least) {
-        side.writers.keys().for_each(|thread| *writers.entry(*thread).or_default() += side.gives);
-    }
-    // Lines that only one thread each writes, like data of each thread.
-    if writers.len() > 1 && group.most_writers(least) == 1 {
+    let writers = group.writers();
+    if writers.len() > 1 && group.has_one_writer_each() {
         return CauseKind::OneWriter;
     }
     let many = group.lines.len() > FEW_LINES && !(writers.len() > 1 && group.is_fought_over());

@@ -35,9 +35,9 @@ impl Allocation {
     }
 }
 
-/// How many of the functions that [`Allocation::of`] names only allocate for their callers, from
-/// the first one on; of each site, so many of its functions hand on memory without a type. 0 where
-/// none is known that wanted it.
+/// How many of the functions that [`Allocation::of`] names only allocate for their callers, counted
+/// from the first one. Each site comes with the number of its functions that hand on memory without
+/// a type. 0 if no function is known that wanted the memory.
 pub fn wrappers(sites: impl Iterator<Item = (SiteRow, u32)>) -> u32 {
     let mut found = 0;
     for (site, raw) in sites {

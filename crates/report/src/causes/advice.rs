@@ -1,7 +1,7 @@
 //! What to change, in concrete words with the program's own numbers.
 //!
 //! `separate.rs` is for false sharing, `divide.rs` for structs of which different threads use
-//! different parts.
+//! different fields, `field_parts.rs` for those of which they use parts of one array.
 //!
 //! Pure. Neighbours: `causes` has the kind of a finding, `memory` names and distances, `words` says
 //! what was seen.

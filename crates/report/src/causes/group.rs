@@ -102,16 +102,25 @@ impl Group {
         self.objects.iter().rev().max_by_key(|(_, events)| **events).map_or(0, |(row, _)| *row)
     }
 
-    /// The most threads that have written in one line, by code from which more than `least` events
-    /// came; 0 where no line is known.
-    pub(super) fn most_writers(&self, least: u64) -> usize {
-        let mut writers: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
-        for side in self.sides.values().filter(|side| side.gives > least) {
-            for (line, thread) in side.given.keys() {
-                writers.entry(*line).or_default().insert(*thread);
-            }
-        }
-        writers.values().map(BTreeSet::len).max().unwrap_or(0)
+    /// The sides that give more than a fiftieth of the events: who wrote once, like the thread that
+    /// set it up, is no second writer.
+    fn givers(&self) -> impl Iterator<Item = &Side> {
+        let least = self.events / 50;
+        self.sides.values().filter(move |side| side.gives > least)
+    }
+
+    /// The threads that write.
+    pub(super) fn writers(&self) -> BTreeSet<u32> {
+        self.givers().flat_map(|side| side.writers.keys().copied()).collect()
+    }
+
+    /// Whether each line that is known is written by one thread only, like data that each thread
+    /// has for itself.
+    pub(super) fn has_one_writer_each(&self) -> bool {
+        let mut writer_of: BTreeMap<u64, u32> = BTreeMap::new();
+        let mut given = self.givers().flat_map(|side| side.given.keys()).peekable();
+        given.peek().is_some()
+            && given.all(|(line, thread)| *writer_of.entry(*line).or_insert(*thread) == *thread)
     }
 
     /// Whether most of many lines go back and forth between writers of the same bytes, as those of

@@ -17,8 +17,6 @@ use types::numbers::grouped;
 const LINE: u64 = 64;
 /// Most lines of a group whose bytes are looked at.
 const LINES_LOOKED_AT: usize = 64;
-/// Ends the name of what each of several threads has for itself.
-pub(super) const OF_SEVERAL_THREADS: &str = " of several threads";
 /// Most runs of bytes of a thread that are named.
 const RUNS: usize = 2;
 
@@ -189,7 +187,7 @@ impl<'a> Memory<'a> {
         };
         let mut names = rows.iter().map(name).collect::<Option<BTreeSet<String>>>()?;
         let one = names.pop_first().filter(|_| names.is_empty() && rows.len() > 1)?;
-        Some(one + OF_SEVERAL_THREADS)
+        Some(one + " of several threads")
     }
 
     /// Whether a piece is of allocated memory that was allocated elsewhere than an object: it only

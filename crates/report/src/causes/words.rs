@@ -5,7 +5,7 @@
 use crate::causes::advice::Language;
 use crate::causes::code::Origin;
 use crate::causes::group::{Class, Group, Origins};
-use crate::causes::memory::{Memory, OF_SEVERAL_THREADS, array_of};
+use crate::causes::memory::{Memory, array_of};
 use crate::causes::side::{ByThread, Side as Seen};
 use crate::causes::{CauseKind, Part, Side};
 use crate::lines::{AccessKind, base_name};
@@ -163,13 +163,17 @@ fn part(bytes: &ByThread, group: &Group, memory: &Memory<'_>, fortran: bool) -> 
     Part { bytes, fields }
 }
 
-/// Names of what threads use that are not on the line, where these are other fields.
+/// Names of the fields that threads use which use nothing on the line: those that are not named
+/// already.
 fn others(
     bytes: &ByThread,
     line: u64,
     fields: &[String],
     names: &dyn Fn(u64) -> Vec<String>,
 ) -> Vec<String> {
+    if fields.is_empty() {
+        return Vec::new();
+    }
     let on_line = |thread: u32| bytes.contains_key(&(line, thread));
     let mut lines: BTreeMap<u32, u64> = BTreeMap::new();
     for (of, thread) in bytes.keys().filter(|(_, thread)| !on_line(*thread)) {
@@ -185,7 +189,7 @@ fn others(
             found.push(name);
         }
     }
-    if fields.is_empty() { Vec::new() } else { found }
+    found
 }
 
 /// `0–7`, or `T1 0–7, T2 8–15` where threads use different bytes.
@@ -303,7 +307,7 @@ pub(super) fn title(kind: CauseKind, group: &Group, object: &str, sides: &[Side]
             }
         }
         CauseKind::Contended => format!("Several threads update {object}"),
-        CauseKind::OneWriter if object.ends_with(OF_SEVERAL_THREADS) => {
+        CauseKind::OneWriter if group.writers().len() > 1 => {
             format!("One thread each writes and others read {object}")
         }
         CauseKind::OneWriter => format!("One thread writes and others read {object}"),

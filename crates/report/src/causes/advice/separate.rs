@@ -378,8 +378,8 @@ impl About<'_> {
         self.move_apart(&self.names_by_thread()?)
     }
 
-    /// That moving one field away from another saves nothing where threads use both: an event on
-    /// the first one they come to leaves none for the other.
+    /// A warning where the same threads use both fields: then they take the line for one of them
+    /// anyway, whichever of the two the event is counted on.
     fn where_both_are_used(&self) -> &'static str {
         let [first, second, ..] = &self.sides[..] else { return "" };
         match self.in_one_function
