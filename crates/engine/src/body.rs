@@ -48,6 +48,9 @@ pub(crate) struct Counts {
     pub instructions: u32,
     /// Checks, those at a loop's head counted as [`HEAD_TEST`]; of a whole block only.
     pub checks: u32,
+    /// Instructions that have waited. They are counted as instructions elsewhere, so nothing else
+    /// stands beside them here.
+    pub waited: u32,
 }
 
 impl Counts {

@@ -21,3 +21,4 @@ pub(crate) mod segment;
 pub mod shape;
 pub mod superblock;
 pub mod uses;
+pub(crate) mod waiting;

@@ -37,7 +37,7 @@ use crate::objects::{
 use crate::paths::{MAX_PATHS, Path};
 use crate::stacks::{MAX_FRAMES, StackFrame};
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
-use types::tally;
+use types::tally::{self, Executed};
 
 /// First eight bytes of a session.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
@@ -468,18 +468,18 @@ pub struct ThreadArea {
 const ATTEMPTS: usize = 4;
 
 impl ThreadPage {
-    /// Instructions, loads and stores so far; `tallied` sums the thread's tallies up. While the
-    /// thread runs, what it executes meanwhile may be counted in part.
-    pub fn executed(&self, tallied: impl Fn() -> [u64; 3]) -> [u64; 3] {
-        let read = |of: [&AtomicU64; 3]| of.map(|n| n.load(Ordering::Relaxed));
-        let mut sums = [0; 3];
+    /// What it has executed so far; `tallied` sums the thread's tallies up. While the thread runs,
+    /// what it executes meanwhile may be counted in part.
+    pub fn executed(&self, tallied: impl Fn() -> Executed) -> Executed {
+        let read = |of: [&AtomicU64; 4]| of.map(|n| n.load(Ordering::Relaxed));
+        let mut sums = Executed::default();
         for _ in 0..ATTEMPTS {
             let folds = self.folds.load(Ordering::Acquire);
             if folds % 2 == 1 {
                 return read(self.folded.each_ref());
             }
-            let (own, more) = (read([&self.instructions, &self.loads, &self.stores]), tallied());
-            sums = [0, 1, 2].map(|k| u64::wrapping_add(own[k], more[k]));
+            let (own, more) = (read(self.counters()), tallied());
+            sums = core::array::from_fn(|k| u64::wrapping_add(own[k], more[k]));
             fence(Ordering::Acquire);
             if self.folds.load(Ordering::Relaxed) == folds {
                 break;
@@ -490,16 +490,20 @@ impl ThreadPage {
 
     /// Adds the tallies up, which `clear` then clears. Whenever the thread is killed or looked at,
     /// its counts are whole.
-    pub fn fold(&self, tallied: impl Fn() -> [u64; 3], clear: impl FnOnce()) {
+    pub fn fold(&self, tallied: impl Fn() -> Executed, clear: impl FnOnce()) {
         let sums = self.executed(tallied);
         let next = (self.folds.load(Ordering::Relaxed) | 1) + 1;
         self.folded.iter().zip(sums).for_each(|(to, sum)| to.store(sum, Ordering::Relaxed));
         self.folds.store(next - 1, Ordering::Release);
         clear();
-        for (to, sum) in [&self.instructions, &self.loads, &self.stores].into_iter().zip(sums) {
+        for (to, sum) in self.counters().into_iter().zip(sums) {
             to.store(sum, Ordering::Relaxed);
         }
         self.folds.store(next, Ordering::Release);
+    }
+
+    fn counters(&self) -> [&AtomicU64; 4] {
+        [&self.instructions, &self.loads, &self.stores, &self.waited]
     }
 }
 
@@ -536,9 +540,9 @@ pub struct ThreadPage {
     pub stack: AtomicU64,
     /// %fs base with which it was created: end of its static thread-local data; 0 when unknown.
     pub thread_pointer: AtomicU64,
-    /// Instructions, loads and stores of a thread that exits, while its tallies are added up: while
-    /// [`Self::folds`] is odd, they are all that it has executed.
-    pub folded: [AtomicU64; 3],
+    /// [`Executed`] of a thread that exits, while its tallies are added up: while [`Self::folds`]
+    /// is odd, that is all that it has executed.
+    pub folded: [AtomicU64; 4],
     /// Odd while the tallies are added up; see [`Self::folded`].
     pub folds: AtomicU64,
     /// First reads and writes of blocks whose last writer may have been forgotten, in counting
@@ -558,6 +562,8 @@ pub struct ThreadPage {
     pub allocating: Allocating,
     /// Ticks of the processor's clock in the dispatcher, which translates.
     pub translating: AtomicU64,
+    /// Of an ended thread: instructions that waited.
+    pub waited: AtomicU64,
     /// Bytes of its stack, which end at [`Self::stack`]; 0 where the call that created it has not
     /// said so.
     pub stack_bytes: AtomicU64,

@@ -132,6 +132,29 @@ fn estimates_are_near_the_truth() {
     }
 }
 
+/// Threads that hand over strictly in turns spin many times as long in windows. That is no work, so
+/// amounts are not told by it.
+#[test]
+fn hand_overs_of_threads_that_spin_are_told() {
+    const TURNS: f64 = 12e6;
+    let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
+    let source = "tests/programs/known/in_turns.c";
+    let program = Target::new(Compiler::Gcc, source).flags(&["-O2", "-pthread"]).build().unwrap();
+    let profile = scratch.join("turns.tt");
+    let ratio = || {
+        let words = [program.to_str().unwrap(), &TURNS.to_string()];
+        record(&threadtalk, &profile, &["--duty", "20%"], &words)
+            .timeout(TIME)
+            .run()
+            .expect_code(0);
+        let rows = Profile::load(&profile).unwrap().comm;
+        let overwrites = rows.iter().filter(|row| row.kind == CommKind::Waw);
+        overwrites.map(|row| row.count).sum::<u64>() as f64 / TURNS
+    };
+    let (ratio, all) = middle(ratio, 0.8..1.25);
+    assert!((0.8..1.25).contains(&ratio), "{all:?} of the truth");
+}
+
 /// Lines are read tens of milliseconds after they were written, which is longer than a window.
 #[test]
 fn lines_that_are_read_long_after_they_were_written_are_seen() {

@@ -2,7 +2,7 @@
 //! exits, ways by the table, return addresses), then the cold part (failed checks, exit stubs,
 //! descriptors), fixups.
 
-use crate::body::{Body, Correction, Counts, Result, Room};
+use crate::body::{Body, Correction, Counts, Exit, Result, Room};
 use crate::cache::recovery::Parked;
 use crate::code::emitter::Emitted;
 use crate::code::moves::Kind;
@@ -11,6 +11,7 @@ use crate::connect::links::{self, Link};
 use crate::connect::sites::Site;
 use crate::control;
 use crate::decode::liveness::{Live, Scanner};
+use crate::decode::waiting;
 use crate::regs::RAX;
 use alloc::vec::Vec;
 
@@ -104,7 +105,9 @@ impl Body<'_> {
         let Correction { counts, back } = exit.correction;
         let uncounted = self.uncounted(exit.position);
         let polled = self.is_polled(&exit);
-        if counts == Counts::default() && uncounted.is_empty() && !polled {
+        let waited = self.waited(&exit, readable);
+        let none = Counts::default();
+        if counts == none && waited == none && uncounted.is_empty() && !polled {
             return Ok(exit.rel32);
         }
         self.fixups.push((exit.rel32, self.emitter.len()));
@@ -116,11 +119,12 @@ impl Body<'_> {
             Live::ALL
         };
         self.take_back(exit.position, &uncounted, exit.target, live.flags != 0)?;
-        if counts == Counts::default() {
-            // Only here to poll, or to take back what was counted by page.
-        } else if live.flags == 0 {
-            self.count_with_flags(counts, back);
-        } else {
+        let changes = [(counts, back), (waited, false)].into_iter().filter(|(c, _)| *c != none);
+        for (counts, back) in changes {
+            if live.flags == 0 {
+                self.count_with_flags(counts, back);
+                continue;
+            }
             self.emitter.store(RAX, control::SAVED_RAX);
             self.emitter.mark(exit.target, Parked { rax: true, ..Parked::NOTHING });
             self.count_through(RAX, counts, back)?;
@@ -131,6 +135,18 @@ impl Body<'_> {
             self.emit_poll(k, exit.target, live.flags != 0);
         }
         Ok(self.emitter.patchable_branch(&[0xe9]))
+    }
+
+    /// What has only waited when the block is left by this exit.
+    fn waited(&self, exit: &Exit, readable: &dyn Fn(u64) -> bool) -> Counts {
+        let counts = self.options.counts() && self.options.tallies && self.again.is_none();
+        // SAFETY: an exit of code that is about to run.
+        let waits = counts
+            && unsafe {
+                waiting::waits(self.source, self.liveness, exit.position, exit.target, readable)
+            };
+        let turn = (exit.position + 1).min(self.source.instructions.len());
+        if waits { Counts::of_waited(turn) } else { Counts::default() }
     }
 
     /// Asks the dispatcher for the target of link `id`.

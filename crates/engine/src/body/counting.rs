@@ -18,7 +18,15 @@ use crate::regs::{self, RAX, RSP};
 use types::tally::Meaning;
 
 impl Counts {
+    /// So many instructions have waited.
+    pub fn of_waited(instructions: usize) -> Self {
+        Counts { waited: instructions as u32, ..Counts::default() }
+    }
+
     fn meaning(self) -> Option<Meaning> {
+        if self.waited > 0 {
+            return Some(Meaning::waited(self.waited));
+        }
         let meaning = Meaning::new(self.instructions, self.loads, self.stores)?;
         Some(meaning.with_checks(self.checks))
     }
@@ -35,7 +43,7 @@ impl Body<'_> {
             loads: operands.iter().map(|o| o.0).sum(),
             stores: operands.iter().map(|o| o.1).sum(),
             instructions: operands.len() as u32,
-            checks: 0,
+            ..Counts::default()
         }
     }
 

@@ -15,6 +15,7 @@ use crate::connect::blocks::Block;
 use crate::decode::access::Access;
 use crate::decode::liveness::{self, BlockLiveness, Live, Scanner};
 use crate::decode::superblock::Superblock;
+use crate::decode::waiting;
 use crate::engine::Engine;
 use crate::engine::stored::{self, Place};
 use crate::host::Host;
@@ -34,14 +35,17 @@ pub(crate) unsafe fn translate(
     readable: &dyn Fn(u64) -> bool,
     host: &dyn Host,
 ) -> Option<Block> {
-    if source.is_loop && engine.options.loops && !engine.options.checks() {
+    // SAFETY: forwarded.
+    let is_loop =
+        source.is_loop && engine.options.loops && !unsafe { only_waits(engine, source, readable) };
+    if is_loop && !engine.options.checks() {
         // SAFETY: forwarded.
         return unsafe { unroll(engine, region, source, (readable, host)) };
     }
     // SAFETY: forwarded.
     unsafe {
         let plain = emit_block(engine, region, source, None, (readable, host))?;
-        if !(source.is_loop && engine.options.loops) {
+        if !is_loop {
             return Some(plain);
         }
         let again = Loop { body: source.instructions.len(), plain: plain.entry };
@@ -59,6 +63,20 @@ pub(crate) unsafe fn translate(
         }
         Some(plain)
     }
+}
+
+/// Whether the small loop `source` only waits: its turns are counted one by one.
+///
+/// # Safety
+/// As [`translate`].
+unsafe fn only_waits(
+    engine: &mut Engine,
+    source: &Superblock,
+    readable: &dyn Fn(u64) -> bool,
+) -> bool {
+    // SAFETY: forwarded.
+    waiting::may_wait(source)
+        && waiting::only_waits(source, &unsafe { analyse(engine, source, None, readable) })
 }
 
 /// A loop whose iterations need no checks: some of them become one, so that they are counted
@@ -93,6 +111,10 @@ unsafe fn is_versionable(
     source: &Superblock,
     readable: &dyn Fn(u64) -> bool,
 ) -> bool {
+    // SAFETY: forwarded.
+    if unsafe { only_waits(engine, source, readable) } {
+        return false;
+    }
     let options = engine.options;
     // The address of the ordinary body is not looked at.
     let again = Loop { body: source.instructions.len(), plain: 0 };

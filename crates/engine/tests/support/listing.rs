@@ -221,9 +221,12 @@ fn with_page_offset(step: &Instruction, line: String) -> String {
     format!("{}{name}{}", &line[..start], &line[end..])
 }
 
-/// What a tally means: instructions, loads, stores.
+/// What a tally means: instructions, loads, stores, or instructions that have waited.
 fn tally(number: usize) -> String {
-    let [instructions, loads, stores] = MEANINGS.with(|m| m.borrow()[number].parts());
+    let [instructions, loads, stores, waited] = MEANINGS.with(|m| m.borrow()[number].parts());
+    if waited > 0 {
+        return format!("tally {waited}i waited");
+    }
     format!("tally {instructions}i {loads}l {stores}s")
 }
 

@@ -207,7 +207,7 @@ impl Machine {
         let running = self.end_of_run();
         let meanings = MEANINGS.with(|m| m.borrow().clone());
         let times = (0..).map(|number| self.slot(control::tally(number)));
-        let [instructions, loads, stores] = tally::sum(meanings.into_iter().zip(times));
+        let [instructions, loads, stores, _] = tally::sum(meanings.into_iter().zip(times));
         let counted = |offset, tallied: u64| tallied.wrapping_add(self.slot(offset));
         let counters = [
             counted(control::LOADS, loads),

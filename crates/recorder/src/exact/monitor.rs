@@ -29,7 +29,7 @@ use crate::running::Looks;
 use crate::session::{Session, SessionOptions};
 use crate::signals::block_signals;
 use crate::switching::{Code, Done, Switching};
-use crate::timeline::{Executed, Sample, Timeline, join_samples};
+use crate::timeline::{Sample, Timeline, join_samples};
 use costs::{Costs, SHARE};
 use growing::Growing;
 use look::{Look, Mark, mark};
@@ -39,7 +39,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::thread;
 use std::time::{Duration, Instant};
-use types::tally::{self, Meaning};
+use types::tally::{self, Executed, Meaning, work};
 use windows::Ran;
 use wire::session::{
     Calls, Header, MAX_SEGMENTS, MAX_THREADS, ThreadArea, ThreadPage, life, state,
@@ -364,7 +364,7 @@ impl Shared<'_> {
 
     /// Sums up a thread's tallies, as many as there are now: what they mean, and the steps that it
     /// took to check and to count.
-    fn tallied(&self) -> impl Fn(&ThreadArea) -> ([u64; 3], [u64; 2]) {
+    fn tallied(&self) -> impl Fn(&ThreadArea) -> (Executed, [u64; 2]) {
         let used = (self.header().tallies.load(Acquire) as usize).min(tally::MAX);
         let meanings = &self.meanings.records()[..used];
         let meanings: Vec<_> =
@@ -426,13 +426,13 @@ impl<'a> Process<'a> {
         self.shared.as_ref().is_some_and(|shared| threads(shared) > self.known)
     }
 
-    /// Instructions of threads in the slice that has been noted last, by kernel thread id.
+    /// Work of threads in the slice that has been noted last, by kernel thread id.
     fn executed(&self, slice: u32) -> Vec<(u32, u64)> {
         let Some(shared) = &self.shared else { return Vec::new() };
         let samples = self.seen.samples.iter().rev().take_while(|sample| sample.slice == slice);
         let areas = shared.areas.records();
         let tid = |sample: &Sample| areas[sample.thread as usize].page.tid.load(Relaxed);
-        samples.map(|sample| (tid(sample), sample.executed[0])).collect()
+        samples.map(|sample| (tid(sample), work(&sample.executed))).collect()
     }
 
     fn publish(&self, slice: u32) {
@@ -479,7 +479,8 @@ impl<'a> Process<'a> {
                 last.mark = mark;
             }
             // A reading may be a little too high or low; time does not run backwards.
-            let (sum, steps) = if is_folded { ([0; 3], last.steps) } else { tallied(area) };
+            let (sum, steps) =
+                if is_folded { (Executed::default(), last.steps) } else { tallied(area) };
             let read = page.executed(|| sum);
             for (step, counted) in counted.steps.iter_mut().enumerate() {
                 *counted += steps[step].saturating_sub(last.steps[step]);

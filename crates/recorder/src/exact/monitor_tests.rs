@@ -128,7 +128,7 @@ fn what_a_thread_has_executed_that_ends_is_in_its_page() {
         area.tallies[0].store(3, Relaxed);
         wait_until_noted(session);
         area.tallies[0].store(8, Relaxed);
-        let tallied = || [area.tallies[0].load(Relaxed) * 10, 0, 0];
+        let tallied = || [area.tallies[0].load(Relaxed) * 10, 0, 0, 0];
         area.page.fold(tallied, || area.tallies[0].store(0, Relaxed));
         area.page.life.store(life::EXITED, Release);
         wait_until_noted(session);

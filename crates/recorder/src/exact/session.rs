@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 use std::{io, mem};
 use types::ThreadId;
-use types::tally::{self, Meaning};
+use types::tally::{self, Executed, Meaning};
 use wire::detail::WEIGHT_OF_ONE;
 use wire::detail::{CHUNK_BYTES, gap};
 use wire::pages::known;
@@ -358,7 +358,7 @@ impl Session {
     }
 
     /// Sum of the tallies of thread `id`.
-    fn tallied(&self, id: usize, meanings: &[Meaning]) -> Result<[u64; 3], RecorderError> {
+    fn tallied(&self, id: usize, meanings: &[Meaning]) -> Result<Executed, RecorderError> {
         let (start, bytes) = (self.at(session::tallies_offset(id)), 8 * meanings.len() as u64);
         let mut used = Vec::new();
         for_each_counter(self.memory.file(), start, bytes, |number, times| {
@@ -532,7 +532,7 @@ fn seek(file: &File, from: u64, whence: i32) -> io::Result<Option<u64>> {
     if error.raw_os_error() == Some(libc::ENXIO) { Ok(None) } else { Err(error) }
 }
 
-fn raw_thread(page: &ThreadPage, [instructions, loads, stores]: [u64; 3]) -> RawThread {
+fn raw_thread(page: &ThreadPage, [instructions, loads, stores, _]: Executed) -> RawThread {
     let parent = page.parent.load(Relaxed);
     RawThread {
         instructions,

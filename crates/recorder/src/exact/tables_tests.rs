@@ -45,7 +45,7 @@ fn a_process_has_its_own_slices() {
         .cell(3, 0, kind::RAW_TRUE, 2)
         .cell(70_000, 0, kind::RAW_TRUE, 4)
         .store(&session, 0);
-    let samples = vec![Sample { slice: 3, thread: 1, executed: [0, 30, 0] }];
+    let samples = vec![Sample { slice: 3, thread: 1, executed: [0, 30, 0, 0] }];
     let threads = [thread(0, (25, 48), 0), thread(1, (26, 47), 100)];
     let tables = read(&session, &found(samples), &threads);
     let slices: Vec<_> = tables.slices.iter().map(|s| (s.start_ns, s.end_ns)).collect();

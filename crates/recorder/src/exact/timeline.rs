@@ -9,6 +9,7 @@
 use profile::{ActivityRow, SliceRow, ThreadRow};
 use std::time::Duration;
 use types::ThreadId;
+use types::tally::Executed;
 
 /// When the slices of a recording began.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -128,9 +129,6 @@ impl Timeline {
     }
 }
 
-/// What a thread executed: instructions, loads, stores.
-pub type Executed = [u64; 3];
-
 /// What a thread executed in a slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sample {
@@ -179,14 +177,19 @@ pub fn activity_rows(
     slice_at: impl Fn(u64) -> u32,
     slice_of: impl Fn(u32) -> u32,
 ) -> Vec<ActivityRow> {
+    let shown = |sample: &Sample| {
+        let [instructions, loads, stores, _] = sample.executed;
+        Sample { executed: [instructions, loads, stores, 0], ..*sample }
+    };
+    let samples: Vec<Sample> = samples.iter().map(shown).collect();
     let mut sampled = vec![Executed::default(); threads.len()];
-    for sample in samples {
+    for sample in &samples {
         if let Some(sum) = sampled.get_mut(sample.thread as usize) {
             add(sum, &sample.executed);
         }
     }
-    let all = |thread: &ThreadRow| [thread.instructions, thread.loads, thread.stores];
-    let samples = trimmed(samples, threads, &mut sampled, all);
+    let all = |thread: &ThreadRow| [thread.instructions, thread.loads, thread.stores, 0];
+    let samples = trimmed(&samples, threads, &mut sampled, all);
     // More in the samples than in the end: the counters began anew (execve), the samples are void.
     let sound = |id: usize| sampled[id].iter().zip(all(&threads[id])).all(|(sum, all)| *sum <= all);
     let mut rows: Vec<Sample> = samples
@@ -234,7 +237,7 @@ fn trimmed(
 }
 
 fn activity_row(Sample { slice, thread, executed }: Sample) -> ActivityRow {
-    let [instructions, loads, stores] = executed;
+    let [instructions, loads, stores, _] = executed;
     ActivityRow { slice, thread: ThreadId(thread), instructions, loads, stores }
 }
 

@@ -20,6 +20,7 @@ use crate::timeline::{Sample, Timeline};
 use profile::{CommRow, MOSTLY_WHOLE};
 use statistics::poisson;
 use std::collections::{BTreeMap, BTreeSet};
+use types::tally;
 use types::{CommKind, Evidence, Sharing, ThreadId};
 use windows::{
     Clock, Counted, Estimate, Phase, Scale, ThreadWork, Unwritten, Window, long_enough, unseen,
@@ -198,9 +199,9 @@ fn works(samples: &[Sample], groups: &Groups, parts: &[Part]) -> Vec<BTreeMap<u3
         let part = parts.get(sample.slice as usize);
         let entry: &mut (u64, u64) =
             work[groups.of(sample.slice) as usize].entry(sample.thread).or_default();
-        entry.0 += sample.executed[0];
+        entry.0 += tally::work(&sample.executed);
         if part.is_some_and(|part| part.phase == Phase::Counting || is_whole(part)) {
-            entry.1 += sample.executed[0];
+            entry.1 += tally::work(&sample.executed);
         }
     }
     work

@@ -41,7 +41,7 @@ fn run(whole: u32, periods: u32) -> Run {
     starts[1..].iter().for_each(|start| assert!(timeline.begin(*start) > 0));
     let ends = starts[1..].iter().copied().chain([end_ns]);
     let sample = |(slice, (start, end)): (u32, (&u64, u64))| {
-        [0, 1].map(|thread| Sample { slice, thread, executed: [end - start, 1, 1] })
+        [0, 1].map(|thread| Sample { slice, thread, executed: [end - start, 1, 1, 0] })
     };
     let samples = (0..).zip(starts.iter().zip(ends)).flat_map(sample).collect();
     Run { parts, timeline, samples, end_ns }

@@ -9,6 +9,7 @@ use crate::session::Session;
 use crate::switching::{Code, Done, steps};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
+use types::tally::work;
 use windows::{Did, Ran};
 use wire::windows::STACK_POINTER;
 
@@ -52,7 +53,7 @@ impl Process<'_> {
         let before = done.active;
         for sample in samples {
             done.active += 1;
-            done.instructions += sample.executed[0];
+            done.instructions += work(&sample.executed);
         }
         if done.active > before {
             self.executed_at = Some(Instant::now());
@@ -77,7 +78,7 @@ impl Process<'_> {
             let pointer =
                 |thread: u32| areas[thread as usize].page.control[STACK_POINTER].load(Relaxed);
             samples
-                .map(|sample| (sample.thread, sample.executed[0], pointer(sample.thread)))
+                .map(|sample| (sample.thread, work(&sample.executed), pointer(sample.thread)))
                 .collect()
         });
     }
@@ -86,7 +87,7 @@ impl Process<'_> {
     fn grown(&mut self, ran: Option<Ran>, cpu_ns: u64, slice: u32) -> Option<u64> {
         let pid = self.shared.as_ref()?.header().pid.load(Relaxed);
         let samples = self.seen.samples.iter().rev().take_while(|sample| sample.slice == slice);
-        let work: Vec<_> = samples.map(|sample| (sample.thread, sample.executed[0])).collect();
+        let work: Vec<_> = samples.map(|sample| (sample.thread, work(&sample.executed))).collect();
         self.growing.see(pid, ran, cpu_ns, &work)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Neighbour: `monitor` looks at threads.
 
-use crate::timeline::Executed;
+use types::tally::Executed;
 
 /// What was seen of a thread.
 #[derive(Clone, Copy, Default)]

@@ -8,9 +8,10 @@
 
 use super::Process;
 use crate::switching::Code;
-use crate::timeline::{self, Executed, Sample, join_equal};
+use crate::timeline::{self, Sample, join_equal};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use types::tally::{Executed, work};
 use windows::{Comparison, Did};
 use wire::session::{MAX_THREADS, ThreadPage};
 use wire::windows::native::{AWAY, CALLED, CALLING, SIGNAL, VALUE};
@@ -95,7 +96,8 @@ impl NativeTime {
     }
 
     fn add_native(&mut self, cpu_ns: u64, slice: u32, first: usize, samples: &mut Vec<Sample>) {
-        let sum = |all: &mut dyn Iterator<Item = Executed>| all.map(|e| e[0]).sum::<u64>() as f64;
+        let sum =
+            |all: &mut dyn Iterator<Item = Executed>| all.map(|e| work(&e)).sum::<u64>() as f64;
         let before = sum(&mut self.last.executed.values().copied());
         let counted = sum(&mut samples[first..].iter().map(|sample| sample.executed));
         if self.last.cpu_ns == 0 || before == 0.0 {

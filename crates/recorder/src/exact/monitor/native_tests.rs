@@ -5,7 +5,7 @@ use super::*;
 const MS: u64 = 1_000_000;
 
 fn sample(slice: u32, thread: u32, instructions: u64) -> Sample {
-    Sample { slice, thread, executed: [instructions, instructions / 2, instructions / 4] }
+    Sample { slice, thread, executed: [instructions, instructions / 2, instructions / 4, 0] }
 }
 
 fn did(cpu_ns: u64, calls: u64) -> (Did, u64) {
@@ -28,7 +28,7 @@ fn native_time_counts_at_the_rate_of_the_light_time_before() {
     assert_eq!(samples[2..], [sample(4, 0, 5000), sample(4, 2, 15_000)]);
     time.add(Code::Native, did(10 * MS, 0), 5, &mut samples);
     let estimated = time.into_estimated();
-    assert_eq!(estimated[&2], [18_000, 9000, 4500]);
+    assert_eq!(estimated[&2], [18_000, 9000, 4500, 0]);
     assert_eq!(estimated.len(), 2);
 }
 

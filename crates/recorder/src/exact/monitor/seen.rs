@@ -7,9 +7,10 @@ use crate::page_history::History;
 use crate::regions::Regions;
 use crate::running::Running;
 use crate::switching::Switched;
-use crate::timeline::{Executed, Sample, Timeline};
+use crate::timeline::{Sample, Timeline};
 use profile::ThreadRow;
 use std::collections::BTreeMap;
+use types::tally::Executed;
 
 /// What was seen of a recording.
 #[derive(Debug, Default)]
@@ -43,7 +44,7 @@ impl Monitored {
     /// executed natively.
     pub fn add_native(&self, segment: u32, threads: &mut [ThreadRow]) {
         let native = self.processes.get(segment as usize).map(|seen| &seen.native);
-        for (&thread, [instructions, loads, stores]) in native.into_iter().flatten() {
+        for (&thread, [instructions, loads, stores, _]) in native.into_iter().flatten() {
             let Some(row) = threads.get_mut(thread as usize) else { continue };
             row.instructions = row.instructions.saturating_add(*instructions);
             row.loads = row.loads.saturating_add(*loads);

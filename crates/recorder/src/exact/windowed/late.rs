@@ -10,6 +10,7 @@ use crate::timeline::Sample;
 use profile::{CommRow, EventRow};
 use std::collections::BTreeMap;
 use types::CommKind;
+use types::tally;
 use windows::{Phase, Window};
 use wire::windows::TRACKED_OF;
 
@@ -43,7 +44,7 @@ impl Periods<'_> {
         };
         let mut work = vec![0.0; self.windows.len()];
         for sample in self.samples.iter().filter(|sample| is_late(sample.slice)) {
-            work[self.groups.of(sample.slice) as usize] += sample.executed[0] as f64;
+            work[self.groups.of(sample.slice) as usize] += tally::work(&sample.executed) as f64;
         }
         work
     }
