@@ -139,14 +139,14 @@ impl Body<'_> {
 
     /// What has only waited when the block is left by this exit.
     fn waited(&self, exit: &Exit, readable: &dyn Fn(u64) -> bool) -> Counts {
-        let counts = self.options.counts() && self.options.tallies && self.again.is_none();
+        if !self.options.counts() || !self.options.tallies || self.again.is_some() {
+            return Counts::default();
+        }
+        let (k, target) = (exit.position, exit.target);
         // SAFETY: an exit of code that is about to run.
-        let waits = counts
-            && unsafe {
-                waiting::waits(self.source, self.liveness, exit.position, exit.target, readable)
-            };
-        let turn = (exit.position + 1).min(self.source.instructions.len());
-        if waits { Counts::of_waited(turn) } else { Counts::default() }
+        Counts::of_waited(unsafe {
+            waiting::waited(self.source, self.liveness, k, target, readable)
+        })
     }
 
     /// Asks the dispatcher for the target of link `id`.

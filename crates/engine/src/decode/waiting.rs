@@ -16,22 +16,55 @@ use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
 /// Most instructions of a part of a turn.
 const MAX_PART: usize = 16;
 
-/// Whether what runs up to instruction `k` of the block, if it leaves for `target` there, is a turn
-/// of a loop that waits, or a part of one.
+/// Number of `sched_yield`.
+const SCHED_YIELD: u32 = 24;
+/// Instructions of a turn that yields, from the C library's call to where the loop calls it again:
+/// asks, branches, calls by way of a table, sets the number, calls the kernel, looks for an error,
+/// returns, goes back. What compilers do not optimise has a few more.
+const YIELDING_TURN: usize = 11;
+
+/// How many instructions have only waited when the block is left for `target` by its instruction
+/// `k`: those up to there, if they are a turn of a loop that waits, or a part of one.
 ///
 /// # Safety
 /// `target` must be where the block may go on: its code is read as far as `readable` admits.
-pub(crate) unsafe fn waits(
+pub(crate) unsafe fn waited(
     source: &Superblock,
     liveness: &BlockLiveness,
     k: usize,
     target: u64,
     readable: &dyn Fn(u64) -> bool,
-) -> bool {
+) -> usize {
     let turn = &source.instructions[..(k + 1).min(source.instructions.len())];
-    if turn.last().is_none_or(|last| last.flow_control() == FlowControl::Call) {
-        return false;
+    let Some(last) = turn.last() else { return 0 };
+    if last.flow_control() == FlowControl::Call {
+        return if yields(turn) { YIELDING_TURN } else { 0 };
     }
+    // SAFETY: forwarded.
+    let waits = unsafe { is_part_of_wait(source, liveness, turn, target, readable) };
+    if waits { turn.len() } else { 0 }
+}
+
+/// Whether these instructions end in a system call by which a thread lets others run.
+fn yields(code: &[Instruction]) -> bool {
+    let (Some(last), Some(before)) = (code.last(), code.len().checked_sub(2)) else { return false };
+    let number = &code[before];
+    last.mnemonic() == Mnemonic::Syscall
+        && number.mnemonic() == Mnemonic::Mov
+        && number.op0_register() == Register::EAX
+        && number.op1_kind() == OpKind::Immediate32
+        && number.immediate32() == SCHED_YIELD
+}
+
+/// # Safety
+/// As [`waited`].
+unsafe fn is_part_of_wait(
+    source: &Superblock,
+    liveness: &BlockLiveness,
+    turn: &[Instruction],
+    target: u64,
+    readable: &dyn Fn(u64) -> bool,
+) -> bool {
     if target == source.pc {
         return is_turn(turn, liveness);
     }
@@ -88,7 +121,7 @@ fn is_plain(i: &Instruction) -> bool {
 }
 
 /// # Safety
-/// As [`waits`].
+/// As [`waited`].
 unsafe fn begins_with_pause(pc: u64, readable: &dyn Fn(u64) -> bool) -> bool {
     // SAFETY: forwarded.
     readable(pc) && is_pause(&unsafe { decode(pc) })
@@ -97,7 +130,7 @@ unsafe fn begins_with_pause(pc: u64, readable: &dyn Fn(u64) -> bool) -> bool {
 /// Whether the code at `from` soon leads to `to`, by itself or by a branch.
 ///
 /// # Safety
-/// As [`waits`].
+/// As [`waited`].
 unsafe fn comes_back(from: u64, to: u64, readable: &dyn Fn(u64) -> bool) -> bool {
     let mut pc = from;
     for _ in 0..MAX_PART {
@@ -140,7 +173,7 @@ mod tests {
             let needed = Live { regs: 0, flags: 0 };
             let liveness = analyse(&block.instructions, needed, &mut |_| needed, true, false);
             let target = block.instructions[k].near_branch_target();
-            waits(&block, &liveness, k, target, &readable)
+            waited(&block, &liveness, k, target, &readable) == k + 1
         }
     }
 
@@ -172,6 +205,14 @@ mod tests {
     fn a_loop_that_pauses_waits_whatever_it_counts() {
         // pause; dec ecx; cmp [rdi], eax; jne
         assert!(waits_at(&[0xf3, 0x90, 0xff, 0xc9, 0x39, 0x07, 0x75, 0xf8], 3));
+    }
+
+    #[test]
+    fn a_call_that_yields_is_the_middle_of_a_turn() {
+        let number = |of: u8| [0xb8, of, 0, 0, 0, 0x0f, 0x05]; // mov eax, of; syscall
+        let code = |of| iced_x86::Decoder::new(64, &number(of), 0).into_iter().collect::<Vec<_>>();
+        assert!(yields(&code(24)) && !yields(&code(202)), "sched_yield, futex");
+        assert!(!yields(&code(24)[1..]) && !yields(&[]));
     }
 
     #[test]
