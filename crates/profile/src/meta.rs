@@ -293,6 +293,9 @@ pub struct Windows {
 
 /// Part of a run recorded whole from which on amounts are told, however few windows saw the rest.
 pub const MOSTLY_WHOLE: f64 = 0.5;
+/// Fewer transfers than one for so many instructions do not matter: at about 100 ns each, and 0.3
+/// ns for an instruction, they are 1 % of the time.
+const INSTRUCTIONS_PER_TRANSFER: f64 = 30_000.0;
 /// From this part of all on, a bound on what is missing says nothing.
 const MOST: f64 = 0.9;
 
@@ -315,6 +318,16 @@ impl Windows {
     /// were enough windows.
     pub fn would_show(&self) -> bool {
         self.observed >= 1.0 || !self.too_short
+    }
+
+    /// How many transfers there may have been at most where windows saw none at all, if these are
+    /// enough to matter: the last writers of lines were forgotten. `None` if that there were none
+    /// may be said.
+    pub fn may_hide(&self, totals: &Totals) -> Option<u64> {
+        // Nothing was seen that it would be a part of, so that is their number.
+        let most = if totals.raw + totals.waw == 0 { self.missed } else { 0.0 };
+        let matters = most * INSTRUCTIONS_PER_TRANSFER >= totals.instructions as f64;
+        (matters && self.missing() == Some(Missing::MoreThanSeen)).then_some(most as u64)
     }
 
     /// How many of all transfers may be missing, if that is worth telling.

@@ -56,6 +56,11 @@ impl Profile {
         Sampled::of_sum(rows, alike)
     }
 
+    /// [`Windows::may_hide`](crate::Windows::may_hide) of its totals.
+    pub fn may_hide(&self) -> Option<u64> {
+        self.meta.windows.as_ref()?.may_hide(&self.meta.totals)
+    }
+
     /// The part of false sharing in RAW and WAW events, 0 to 1: of those whose sharing is known, or
     /// [what windows make likely](crate::Windows::false_share). `None` where that is not known.
     pub fn false_share(&self) -> Option<f64> {

@@ -112,10 +112,17 @@ pub struct Sampled {
     pub high: u64,
 }
 
+/// By what part of the events that windows did not count a sum may be off however well the windows
+/// agree: half of a 95 % interval. That events follow work is a model. At budgets of 2x and by
+/// default, the intervals of 77 % of the cells of stencil, spmv, cg and radix held the exact count
+/// without it, and 86 % with it; 0.08 gave 88 %.
+const DOUBT: f64 = 0.05;
+
 impl Sampled {
     /// How well the sum of estimated counts is known: the interval of a sum of weights, each hit
     /// weighing what its row's interval says that one may. Rows that were counted add no doubt;
     /// where there is more above one of them, that was not observed, and no window saw any of it.
+    /// Of windows no sum is known better than by [`DOUBT`].
     /// `alike` is [`Windows::alike`](crate::Windows::alike), 0 without windows. `None` if a row is
     /// exact, or there is none.
     pub fn of_sum<'a>(rows: impl Iterator<Item = &'a CommRow>, alike: f64) -> Option<Self> {
@@ -127,7 +134,6 @@ impl Sampled {
         for row in rows {
             let sampled = row.sampled?;
             count = count.saturating_add(row.count);
-            surely = surely.saturating_add(sampled.low);
             let most = *known.entry(sampled.hits).or_insert_with(|| poisson(sampled.hits).1);
             let may_weigh = sampled.high as f64 / most;
             if sampled.is_counted(row) {
@@ -139,13 +145,17 @@ impl Sampled {
                 in_windows.add(row, may_weigh);
             } else {
                 hits += sampled.hits;
+                surely = surely.saturating_add(sampled.low);
                 below.add(sampled.hits, row.count as f64 / sampled.hits.max(1) as f64);
                 above.add(sampled.hits, may_weigh);
             }
         }
+        let doubt = DOUBT * in_windows.sum;
         hits += in_windows.add_to([&mut below, &mut above], alike);
-        let low = counted.saturating_add(below.low().floor() as u64).max(surely).min(count);
-        let high = counted.saturating_add(above.high().ceil() as u64).max(count);
+        let low = below.sum - (below.sum - below.low()).hypot(doubt);
+        let high = above.sum + (above.high() - above.sum).hypot(doubt);
+        let low = counted.saturating_add(low.floor() as u64).max(surely).min(count);
+        let high = counted.saturating_add(high.ceil() as u64).max(count);
         (hits > 0).then_some(Self { hits, low, high })
     }
 

@@ -59,7 +59,7 @@ impl Reliability {
     pub fn of(profile: &Profile, choice: Choice) -> Option<Self> {
         let evidence = Evidence::of(profile, choice)?;
         if let Some(windows) = &profile.meta.windows {
-            return Some(Self::of_windows(windows, evidence));
+            return Some(Self::of_windows(windows, evidence, profile.may_hide()));
         }
         let sampling = profile.meta.sampled.as_ref()?;
         let seconds = profile.meta.wall_seconds;
@@ -84,15 +84,16 @@ impl Reliability {
 }
 
 impl Reliability {
-    fn of_windows(windows: &Windows, evidence: Evidence) -> Self {
+    /// Nothing was seen of so many transfers as `may_hide` says.
+    fn of_windows(windows: &Windows, evidence: Evidence, may_hide: Option<u64>) -> Self {
         let told = evidence.windows_suffice;
         // That there was nothing, or that all was counted, takes no number of events.
-        let surely = evidence.hits == 0 || windows.whole >= 1.0;
+        let surely = evidence.hits == 0 && may_hide.is_none() || windows.whole >= 1.0;
         // Of most of the run, events are no matter of chance.
         let counted = windows.whole >= MOSTLY_WHOLE && evidence.hits >= evidence.needed;
         let enough = told && (surely || counted || evidence.enough());
         let mut text = vec![observed(windows)];
-        if let Some(missing) = windows.missing() {
+        if let Some(missing) = windows.missing().filter(|_| evidence.hits > 0) {
             text.push(forgotten(missing));
         }
         Self {
@@ -101,10 +102,22 @@ impl Reliability {
             inferred: 0.0,
             unseen: None,
             enough,
-            too_few: (!enough).then(|| too_few_windows(windows, told, &evidence)),
+            too_few: (!enough).then(|| match may_hide {
+                Some(most) if told => hidden(most),
+                _ => too_few_windows(windows, told, &evidence),
+            }),
             text,
         }
     }
+}
+
+/// That nothing was seen says little.
+fn hidden(most: u64) -> String {
+    format!(
+        "Not enough seen: no transfer, but the last writers of many lines were forgotten between windows, and up \
+         to {} accesses to these may have been transfers. Record with a larger --budget, or with --exact.",
+        grouped(most)
+    )
 }
 
 /// That transfers may be missing.
@@ -299,8 +312,9 @@ mod tests {
             let windows_suffice = windows.are_enough();
             Evidence { hits, effective: hits, threads, needed, windows_suffice }
         };
-        let of =
-            |windows: Windows, hits| Reliability::of_windows(&windows, evidence(&windows, hits));
+        let of = |windows: Windows, hits| {
+            Reliability::of_windows(&windows, evidence(&windows, hits), None)
+        };
         let most = of(windows(0.87, 2, true), 1000);
         assert!(most.enough && most.too_few.is_none());
         assert_eq!(
@@ -318,12 +332,15 @@ mod tests {
         assert!(few.starts_with("Not enough events counted (3) to say"), "{few}");
         let many = windows(0.02, 25, false);
         let uneven = Evidence { effective: 7, ..evidence(&many, 1000) };
-        let few = Reliability::of_windows(&many, uneven).too_few.unwrap();
+        let few = Reliability::of_windows(&many, uneven, None).too_few.unwrap();
         assert!(
             few.starts_with("Not enough seen to say")
                 && few.contains("no more than 7 independent ones would, and it takes 80."),
             "{few}"
         );
+        let none = evidence(&many, 0);
+        let hidden = Reliability::of_windows(&many, none, Some(2_000_000));
+        assert!(!hidden.enough && hidden.too_few.unwrap().contains("up to 2,000,000 accesses"));
         assert!(of(windows(1.0, 0, false), 3).enough);
         let text = |windows| of(windows, 1000).text;
         assert_eq!(

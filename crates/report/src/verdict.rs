@@ -126,9 +126,8 @@ fn causes(facts: &Facts<'_>) -> Vec<String> {
         let waiting = facts.reliability.is_some_and(|found| found.rest_on == RestOn::Waiting);
         said.push(nothing_to_change(list, waiting, facts.reliability.is_none()));
     }
-    if let Some(share) =
-        facts.causes.synchronization.filter(|share| *share >= NOTABLE_SYNCHRONIZATION)
-    {
+    let notable = |share: &f64| enough && *share >= NOTABLE_SYNCHRONIZATION;
+    if let Some(share) = facts.causes.synchronization.filter(notable) {
         said.push(format!(
             "{} of the transfers are synchronization (locks, barriers, runtimes), {} data.",
             percent(share),

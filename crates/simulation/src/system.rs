@@ -406,12 +406,10 @@ impl<'m> System<'m> {
         let nodes = (self.machine.pus[giver].node, self.machine.pus[taker].node);
         ns += self.network.carry(now, nodes.0, nodes.1);
         self.threads[thread].counts.transfers[level] += 1;
-        // A cache of several threads does not tell whose line it gave.
-        let user = match step.writer {
-            u32::MAX => self.user[from as usize],
-            writer => writer,
-        };
-        if user != u32::MAX && user != thread as u32 {
+        // A cache of several threads does not tell whose line it gave; a line's last writer may
+        // take back what another thread has only read.
+        let mut users = [step.writer, self.user[from as usize]].into_iter();
+        if let Some(user) = users.find(|user| ![u32::MAX, thread as u32].contains(user)) {
             *self.between.entry((user, thread as u32)).or_default() += 1;
         }
         for fetched in [self.sites.entry(step.site).or_default(), self.pages.fetched(step.page)] {

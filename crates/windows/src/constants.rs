@@ -31,12 +31,6 @@ pub const MOST_WITHOUT: f64 = 0.3;
 /// phases of 1 s, the first was told to have 14 to 49 % of the events instead of the half.
 pub const MISSES_LITTLE: f64 = 0.8;
 
-/// By what part of the events that were not counted an estimate may be off however well its windows
-/// agree: half of a 95 % interval. At budgets of 2x and by default, the intervals of 77 % of the
-/// cells of stencil, spmv, cg and radix held the exact count without it, and 86 % with it; 0.08
-/// gave 88 %.
-pub const DOUBT: f64 = 0.05;
-
 /// Longest warm-up: what a person who waits for a page calls a pause. Longer gaps belong to
 /// programs that wait; they are seen on tracked cache lines.
 pub const MAX_WARM_UP: u64 = 1000 * MILLISECOND;

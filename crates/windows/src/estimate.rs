@@ -14,9 +14,6 @@
 //! deviations. A cell's variance is never less than that of single events, because a few that came
 //! regularly prove no clockwork.
 //!
-//! *What work does not tell.* That events follow work is a model. Many windows agree closely on an
-//! amount that is some percent off, so no interval is narrower than that ([`DOUBT`]).
-//!
 //! *A sample of lines.* Events whose last write came before the window are seen on a sample of
 //! cache lines only. Each stands for those of as many lines as one of the sample does. The sample
 //! is the same in all windows, so the differences between periods do not show what its choice adds
@@ -27,7 +24,6 @@
 
 use crate::Clock;
 use crate::Scale;
-use crate::constants::DOUBT;
 use statistics::{Weighted, median, poisson};
 use std::collections::BTreeMap;
 use types::ThreadId;
@@ -127,16 +123,13 @@ impl Scale {
         }
         low *= sums.least / sums.events;
         high *= sums.most / sums.events;
-        let doubt = DOUBT * sums.events * rest;
-        low = sums.events - (sums.events - low).hypot(doubt);
-        high = sums.events + (high - sums.events).hypot(doubt);
         if let Clock::CpuTime { slower } = self.clock {
             high *= slower.max(1.0);
         }
         let events = (sums.events.round() as u64 + exact).max(all_counted);
         Estimate {
             events,
-            low: (low.max(0.0).floor() as u64 + exact).clamp(all_counted, events),
+            low: (low.floor() as u64 + exact).clamp(all_counted, events),
             high: (high.ceil() as u64 + exact).max(events),
             counted: all_counted,
             cluster,

@@ -45,10 +45,7 @@ fn a_burst_is_one_cluster_and_not_many_events() {
 fn regular_events_have_a_narrow_interval() {
     let estimate = scale(100, 0.05, Clock::Instructions).estimate(cell(&[1000; 100]), 7);
     assert_eq!((estimate.events, estimate.counted), (2_000_007, 100_007));
-    // But for what work does not tell of the part that was not counted.
-    let doubt = (DOUBT * 0.95 * 2e6) as u64;
-    let near = |end: u64| (doubt..doubt + 5000).contains(&end.abs_diff(2_000_007));
-    assert!(near(estimate.low) && near(estimate.high), "{estimate:?}");
+    assert!(estimate.low > 1_980_000 && estimate.high < 2_020_000, "{estimate:?}");
     // A few that came regularly prove no clockwork.
     let few = scale(100, 0.05, Clock::Instructions).estimate(cell(&[1; 25]), 0);
     assert!(few.low < 350 && few.high > 700, "{few:?}");
@@ -74,7 +71,7 @@ fn processor_time_that_windows_stretch_leaves_the_upper_end_open() {
     let exact = scale(100, 0.05, Clock::Instructions).estimate(cell(&[50; 100]), 0);
     let stretched = scale(100, 0.05, Clock::CpuTime { slower: 1.5 }).estimate(cell(&[50; 100]), 0);
     assert_eq!((stretched.events, stretched.low), (exact.events, exact.low));
-    assert!((stretched.high as f64 / exact.high as f64 - 1.5).abs() < 1e-4, "{stretched:?}");
+    assert_eq!(stretched.high as f64, (exact.high as f64 * 1.5).round());
 }
 
 #[test]
@@ -86,7 +83,7 @@ fn the_interval_of_a_sum_is_not_the_sum_of_intervals() {
     let both = scale.estimate(cell(&even).into_iter().chain(cell(&odd)), 0);
     let width = |estimate: Estimate| estimate.high - estimate.low;
     assert_eq!(both.events, of(&even).events + of(&odd).events);
-    assert!(width(both) * 2 < width(of(&even)), "{both:?} {:?}", of(&even));
+    assert!(width(both) * 4 < width(of(&even)), "{both:?} {:?}", of(&even));
 }
 
 #[test]

@@ -57,6 +57,19 @@ fn threads_that_talk_are_cheaper_close_together() {
             sum(&total["hits"]) + sum(&total["transfers"]) + number("local") + number("remote");
         assert_eq!(found, number("lines"));
         assert_eq!(total["accesses"], near["total"]["accesses"], "the same stream");
+        // And is told by place in the code, by object and, if a thread's cache gave it, by threads.
+        let all_of = |rows: &str, name: &str| -> u64 {
+            one[rows].as_array().unwrap().iter().map(|row| row[name].as_u64().unwrap()).sum()
+        };
+        for rows in ["sites", "objects"] {
+            assert_eq!(all_of(rows, "transfers"), sum(&total["transfers"]), "{rows}");
+            assert_eq!(all_of(rows, "local"), number("local"), "{rows}");
+            assert_eq!(all_of(rows, "remote"), number("remote"), "{rows}");
+        }
+        let between = one["transfers_between_threads"].as_array().unwrap();
+        let between: u64 = between.iter().map(|count| count.as_u64().unwrap()).sum();
+        let transfers = sum(&total["transfers"]);
+        assert!(between <= transfers && between * 100 > transfers * 99, "{between} {transfers}");
     }
 }
 

@@ -100,10 +100,10 @@ pub fn profile(
     )?;
     header.events_without_line.store(without_line(&tables.events), Relaxed);
     let (windows, own_time, slowed) = (windows(&tables, &run), own_time(&run), slowed(&run));
-    let mut warnings = warnings(header, &threads, is_silent(&tables, windows.as_ref()), &run);
+    let mut warnings =
+        warnings(header, &threads, is_silent(&tables, &threads, windows.as_ref()), &run);
     warnings.extend(left_out(session.segment(), &tables, &run));
-    let no_names = unnamed::without_names(&modules, &tables.sites, false);
-    warnings.extend(no_names.or_else(|| unnamed::without_lines(&tables.sites)));
+    warnings.extend(unnamed::what_lacks_names(&modules, &tables.sites, false));
     let (exit_code, exit_signal) = exit_of(run.ended.ending);
     let lost = header.page_accesses_lost.load(Relaxed);
     let meta = Meta {
@@ -275,8 +275,11 @@ pub fn thread_rows(
 }
 
 /// Whether no thread communicated with another, and that would have been seen.
-fn is_silent(tables: &Tables, windows: Option<&Windows>) -> bool {
-    tables.comm.is_empty() && windows.is_none_or(Windows::would_show)
+fn is_silent(tables: &Tables, threads: &[ThreadRow], windows: Option<&Windows>) -> bool {
+    let totals = || Totals::of(threads, &tables.comm);
+    let would_show =
+        |windows: &Windows| windows.would_show() && windows.may_hide(&totals()).is_none();
+    tables.comm.is_empty() && windows.is_none_or(would_show)
 }
 
 /// What the profile does not hold. In a silent one, no thread communicated with another.

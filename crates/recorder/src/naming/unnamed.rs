@@ -7,8 +7,17 @@ use crate::session::RawModule;
 use profile::{Note, SiteRow};
 use std::collections::BTreeMap;
 
-/// That files which `sites` lie in cannot be read. `needs_root`: root could.
-pub fn without_names(modules: &[RawModule], sites: &[SiteRow], needs_root: bool) -> Option<Note> {
+/// A note if files which `sites` lie in cannot be read (`needs_root`: root could), or no source
+/// line is known.
+pub fn what_lacks_names(
+    modules: &[RawModule],
+    sites: &[SiteRow],
+    needs_root: bool,
+) -> Option<Note> {
+    without_names(modules, sites, needs_root).or_else(|| without_lines(sites))
+}
+
+fn without_names(modules: &[RawModule], sites: &[SiteRow], needs_root: bool) -> Option<Note> {
     let met = |module: &&RawModule| {
         module.readable().is_none() && sites.iter().any(|site| site.module == module.path)
     };
@@ -23,7 +32,7 @@ pub fn without_names(modules: &[RawModule], sites: &[SiteRow], needs_root: bool)
 const C_LIBRARY: [&str; 3] = ["libc.so", "libpthread.so", "ld-linux"];
 
 /// A note if no source line is known for any of these places outside the C library.
-pub fn without_lines(sites: &[SiteRow]) -> Option<Note> {
+fn without_lines(sites: &[SiteRow]) -> Option<Note> {
     let of_program = |site: &&SiteRow| {
         let file = file_name(&site.module);
         !file.is_empty() && !C_LIBRARY.iter().any(|name| file.starts_with(name))

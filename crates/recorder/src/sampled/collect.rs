@@ -160,8 +160,7 @@ impl Maker<'_> {
         profile.sites = places.sites(addresses, &mut events);
         // SAFETY: no arguments, cannot fail.
         let needs_root = unsafe { libc::geteuid() } != 0;
-        let unnamed = unnamed::without_names(&process.modules, &profile.sites, needs_root);
-        let unnamed = unnamed.or_else(|| unnamed::without_lines(&profile.sites));
+        let unnamed = unnamed::what_lacks_names(&process.modules, &profile.sites, needs_root);
         profile.meta.warnings.extend(unnamed);
         let (blocks, threads) = (self.allocated(process), profile.threads.len());
         let objects = objects::name(

@@ -22,8 +22,8 @@ pub(super) struct Visits<'a> {
     events: HashMap<u64, u64>,
     /// Lines with threads that write to them.
     writers: HashSet<(u64, u32)>,
-    /// Instructions by thread.
-    instructions: Vec<f64>,
+    /// By thread: instructions, and by what visits to all lines are cut, 0 to 1.
+    threads: Vec<(f64, f64)>,
 }
 
 impl<'a> Visits<'a> {
@@ -44,8 +44,28 @@ impl<'a> Visits<'a> {
                 writers.insert((event.line, event.to.0));
             }
         }
-        let instructions = profile.threads.iter().map(|t| t.instructions as f64).collect();
-        Self { returns, events, writers, instructions }
+        let threads = profile.threads.iter().map(|t| (t.instructions as f64, 1.0)).collect();
+        let mut visits = Self { returns, events, writers, threads };
+        visits.cut(profile);
+        visits
+    }
+
+    /// Takes no thread to come to lines more often than it accesses memory: lines that it uses in
+    /// bursts were looked at in these.
+    fn cut(&mut self, profile: &Profile) {
+        let mut all = vec![0.0; self.threads.len()];
+        for row in self.returns.values().flatten() {
+            if let Some(all) = all.get_mut(row.thread.index()) {
+                *all += self.visitor(row).visits;
+            }
+        }
+        for ((thread, (_, part)), visits) in profile.threads.iter().zip(&mut self.threads).zip(all)
+        {
+            let accesses = (thread.loads + thread.stores) as f64;
+            if accesses > 0.0 && visits > accesses {
+                *part = accesses / visits;
+            }
+        }
     }
 
     /// The most transfers over the run of lines, of each of which so many events are of interest;
@@ -85,10 +105,11 @@ impl<'a> Visits<'a> {
 
     /// The thread of a row, with as many visits as its returns tell of its whole run.
     fn visitor(&self, row: &ReturnRow) -> Visitor {
-        let instructions = self.instructions.get(row.thread.index()).copied().unwrap_or(0.0);
+        let (instructions, part) =
+            self.threads.get(row.thread.index()).copied().unwrap_or((0.0, 1.0));
         Visitor {
             instructions,
-            visits: instructions * row.returns as f64 / row.instructions.max(1) as f64,
+            visits: part * instructions * row.returns as f64 / row.instructions.max(1) as f64,
             writes: self.writers.contains(&(row.line, row.thread.0)),
         }
     }

@@ -149,7 +149,7 @@ fn in_turns(instructions: u64, processors: u32) -> Profile {
     profile.events.iter_mut().for_each(|event| event.count = event.count.div_ceil(100));
     let (cpu_ns, waited_ns) = (200_000_000, 800_000_000);
     for (thread, row) in (0..).zip(&mut profile.threads) {
-        row.instructions = 10_000_000;
+        (row.instructions, row.loads, row.stores) = (10_000_000, 1_000_000, 100_000);
         let (slice, thread, pu) = (0, ThreadId(thread), thread % processors);
         profile.running.push(RunningRow { slice, thread, pu, cpu_ns, waited_ns });
     }
@@ -175,6 +175,11 @@ fn threads_that_take_turns_are_told_by_how_often_they_come() {
     assert!((399_000..=400_000).contains(&most.events), "{most:?}");
     assert!(most.cpu_share.unwrap() > 0.1);
     assert!(cause.text.contains("they come here often enough for up to"), "{}", cause.text);
+    let mut bursts = in_turns(100, 1);
+    bursts.threads.iter_mut().for_each(|row| row.loads = 0);
+    bursts.threads.iter_mut().for_each(|row| row.stores = 25_000);
+    let most = of_counters(&bursts).unwrap().cost.at_most.unwrap();
+    assert!((99_000..=100_000).contains(&most.events), "no more than they access: {most:?}");
     assert_eq!(of_counters(&in_turns(5_000_000, 1)), None, "they hardly ever come");
     assert_eq!(of_counters(&in_turns(100, 5)), None, "they ran at once and made few events");
     let mut unknown = in_turns(100, 1);

@@ -77,6 +77,19 @@ pub fn by_object(results: &Results, scenarios: &[&Scenario]) -> Named {
     })
 }
 
+/// What was fetched of memory whose object is not known, or has no name.
+pub fn without_object(results: &Results, scenario: &Scenario) -> Fetched {
+    let end = &results.end;
+    let mut sum = Fetched::default();
+    for (fetched, page) in scenario.outcome.pages.iter().zip(&results.pages) {
+        let object = end.object(*page).and_then(|(object, ..)| name(&end.objects[object].identity));
+        if object.is_none() {
+            sum.add(fetched);
+        }
+    }
+    sum
+}
+
 /// Sums by name what `each` notes of a scenario.
 fn named(
     scenarios: &[&Scenario],

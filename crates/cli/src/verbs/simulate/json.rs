@@ -126,15 +126,19 @@ fn sites(results: &Results, scenario: &Scenario) -> Vec<Value> {
     scenario.outcome.sites.iter().map(site).collect()
 }
 
-/// What was fetched of each object that has a name.
+/// What was fetched of each object that has a name, and of all that has none, if that is something:
+/// together what was fetched in all.
 fn objects(results: &Results, scenario: &Scenario) -> Vec<Value> {
-    let by_object = helped::by_object(results, &[scenario]);
-    let object = |(name, fetched): &(String, Vec<Fetched>)| {
-        let mut value = self::fetched(&fetched[0]);
+    let object = |(name, of): (Option<String>, &Fetched)| {
+        let mut value = fetched(of);
         value["name"] = json!(name);
         value
     };
-    by_object.iter().map(object).collect()
+    let by_object = helped::by_object(results, &[scenario]);
+    let named = by_object.iter().map(|(name, fetched)| (Some(name.clone()), &fetched[0]));
+    let rest = helped::without_object(results, scenario);
+    let rest = (rest.lines() > 0).then_some((None, &rest));
+    named.chain(rest).map(object).collect()
 }
 
 fn fetched(of: &Fetched) -> Value {

@@ -39,7 +39,7 @@ pub fn saw_too_little(profile: &Profile, machine: &Topology) -> bool {
     let windows = profile.meta.windows.as_ref();
     machine.allowed_pus() > 1
         && profile.threads.len() > 1
-        && windows.is_some_and(|windows| !windows.would_show())
+        && (windows.is_some_and(|windows| !windows.would_show()) || profile.may_hide().is_some())
         && profile.meta.totals.raw == 0
         && profile.meta.totals.waw == 0
 }
