@@ -48,8 +48,8 @@ pub(crate) struct Counts {
     pub instructions: u32,
     /// Checks, those at a loop's head counted as [`HEAD_TEST`]; of a whole block only.
     pub checks: u32,
-    /// Instructions that have waited. They are counted as instructions elsewhere, so nothing else
-    /// stands beside them here.
+    /// Instructions that only waited. Other counts hold them as instructions, too; where this is
+    /// not 0, the rest is.
     pub waited: u32,
 }
 

@@ -293,8 +293,8 @@ pub struct Windows {
 
 /// Part of a run recorded whole from which on amounts are told, however few windows saw the rest.
 pub const MOSTLY_WHOLE: f64 = 0.5;
-/// Fewer transfers than one for so many instructions do not matter: at about 100 ns each, and 0.3
-/// ns for an instruction, they are 1 % of the time.
+/// With fewer transfers than one in this many instructions, they do not matter: they take less than
+/// 1 % of the time, at about 100 ns for a transfer and 0.3 ns for an instruction.
 const INSTRUCTIONS_PER_TRANSFER: f64 = 30_000.0;
 /// From this part of all on, a bound on what is missing says nothing.
 const MOST: f64 = 0.9;
@@ -320,11 +320,10 @@ impl Windows {
         self.observed >= 1.0 || !self.too_short
     }
 
-    /// How many transfers there may have been at most where windows saw none at all, if these are
-    /// enough to matter: the last writers of lines were forgotten. `None` if that there were none
-    /// may be said.
+    /// If windows saw no transfer, but forgot the last writers of lines: the most transfers that
+    /// there may have been, if they would matter. `None`: what windows saw may be relied on.
     pub fn may_hide(&self, totals: &Totals) -> Option<u64> {
-        // Nothing was seen that it would be a part of, so that is their number.
+        // A multiple of what was seen; of nothing, it is the number itself.
         let most = if totals.raw + totals.waw == 0 { self.missed } else { 0.0 };
         let matters = most * INSTRUCTIONS_PER_TRANSFER >= totals.instructions as f64;
         (matters && self.missing() == Some(Missing::MoreThanSeen)).then_some(most as u64)
@@ -397,5 +396,12 @@ mod tests {
         assert_eq!(missing(0.05), None);
         assert_eq!(missing(1.0), Some(Missing::AtMost(0.5)));
         assert_eq!(missing(20.0), Some(Missing::MoreThanSeen));
+        let may_hide = |missed, raw| {
+            let totals = Totals { raw, instructions: 3_000_000_000, ..Totals::default() };
+            Windows { missed, ..many.clone() }.may_hide(&totals)
+        };
+        assert_eq!(may_hide(2e6, 0), Some(2_000_000));
+        assert_eq!(may_hide(2e6, 5), None, "some were seen");
+        assert_eq!(may_hide(50_000.0, 0), None, "they would take less than 1 % of the time");
     }
 }

@@ -84,7 +84,7 @@ impl Reliability {
 }
 
 impl Reliability {
-    /// Nothing was seen of so many transfers as `may_hide` says.
+    /// `may_hide` is [`Profile::may_hide`].
     fn of_windows(windows: &Windows, evidence: Evidence, may_hide: Option<u64>) -> Self {
         let told = evidence.windows_suffice;
         // That there was nothing, or that all was counted, takes no number of events.

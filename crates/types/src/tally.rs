@@ -13,16 +13,16 @@ const BITS: u32 = 8;
 const MAX_OF_A_KIND: u32 = (1 << BITS) - 1;
 /// Most checks of one run that are told.
 const MAX_CHECKS: u32 = MAX_OF_A_KIND >> 1;
-/// Bit of a meaning that tells of instructions that waited.
+/// Set in a meaning that says how many instructions waited.
 const WAITED: u32 = 1 << (4 * BITS - 1);
 
-/// Instructions, loads and stores, and how many of these instructions only waited: turns of a loop
-/// that changed nothing before it asked again.
+/// Instructions, loads, stores, and how many of the instructions only waited: those of iterations
+/// of spin loops.
 pub type Executed = [u64; 4];
 
 /// What code executes in one run, in bytes from the lowest on: stores, loads, instructions, and the
-/// checks that the engine put before them, of memory and of code that may change; or how many
-/// instructions that other tallies count have waited ([`Meaning::waited`]).
+/// checks that the engine put before them, of memory and of code that may change. Or how many of
+/// the instructions that other tallies count only waited ([`Meaning::waited`]).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Meaning(u32);
 
@@ -35,7 +35,7 @@ impl Meaning {
         Some(Meaning(instructions << (2 * BITS) | loads << BITS | stores))
     }
 
-    /// Of instructions that have been counted, as many have waited. At most 255 are told.
+    /// So many instructions, which other tallies count, only waited; at most 255.
     pub const fn waited(instructions: u32) -> Self {
         let told = if instructions > MAX_OF_A_KIND { MAX_OF_A_KIND } else { instructions };
         Meaning(WAITED | told << (2 * BITS))
@@ -83,8 +83,8 @@ pub fn sum(tallies: impl Iterator<Item = (Meaning, u64)>) -> Executed {
     })
 }
 
-/// Instructions that did not wait: the work of a program, which takes as many however long threads
-/// wait for each other meanwhile.
+/// The instructions that did not wait: a piece of work takes equally many however long threads wait
+/// for each other.
 pub fn work(executed: &Executed) -> u64 {
     executed[0].saturating_sub(executed[3])
 }

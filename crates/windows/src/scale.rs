@@ -28,10 +28,9 @@ use types::ThreadId;
 /// What work is counted in.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Clock {
-    /// Instructions of the program but those of turns of loops that only wait
-    /// ([`types::tally::work`]). A window does not change how many a piece of work takes, but how
-    /// many are spent waiting: where threads hand over in turns, amounts by all instructions were
-    /// half of the truth.
+    /// Instructions of the program, without iterations of spin loops ([`types::tally::work`]). A
+    /// window does not change how many a piece of work takes, but it does change how many are spent
+    /// waiting: by all instructions, amounts of threads that take turns were half of the truth.
     Instructions,
     /// Processor time outside of waits. A window stretches it: estimates are then low by up to
     /// `slower`, how many times longer a thread takes in a window than outside, and so much higher

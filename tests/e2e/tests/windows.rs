@@ -132,8 +132,8 @@ fn estimates_are_near_the_truth() {
     }
 }
 
-/// Threads that hand over strictly in turns spin many times as long in windows. That is no work, so
-/// amounts are not told by it.
+/// Threads that take turns spin for many more iterations in windows. Those are no work, so amounts
+/// do not depend on them.
 #[test]
 fn hand_overs_of_threads_that_spin_are_told() {
     const TURNS: f64 = 12e6;

@@ -137,7 +137,7 @@ impl Body<'_> {
         Ok(self.emitter.patchable_branch(&[0xe9]))
     }
 
-    /// What has only waited when the block is left by this exit.
+    /// The instructions that only waited if the block is left by this exit.
     fn waited(&self, exit: &Exit, readable: &dyn Fn(u64) -> bool) -> Counts {
         if !self.options.counts() || !self.options.tallies || self.again.is_some() {
             return Counts::default();

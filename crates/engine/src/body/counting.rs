@@ -18,7 +18,7 @@ use crate::regs::{self, RAX, RSP};
 use types::tally::Meaning;
 
 impl Counts {
-    /// So many instructions have waited.
+    /// Says of instructions that are counted elsewhere that they only waited.
     pub fn of_waited(instructions: usize) -> Self {
         Counts { waited: instructions as u32, ..Counts::default() }
     }

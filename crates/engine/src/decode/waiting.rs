@@ -1,11 +1,11 @@
-//! Which exits of a block lead back into a loop that only waits.
+//! Finds spin loops: which exits of a block lead to the next iteration of one.
 //!
-//! Problem: instructions are what the work of a program is measured in, but how many a thread
-//! spends on waiting for another one depends on how fast that is, and so on the recording.
-//! Approach: a turn of a loop that changes nothing, or that pauses, is waiting; what ends the loop
-//! is not, and neither is the turn in which it ends.
+//! Problem: work is measured in instructions, but a thread that spins executes more of them the
+//! longer it waits, and recording changes how long that is. Approach: an iteration that pauses, or
+//! that changes nothing before the next one, only waits. The last iteration, which leaves the loop,
+//! counts as work.
 //!
-//! Neighbour: [`cold`](crate::body::cold) has these turns counted apart.
+//! Neighbour: [`cold`](crate::body::cold) emits code that counts these iterations apart.
 
 use crate::decode::liveness::BlockLiveness;
 use crate::decode::superblock::Superblock;
@@ -13,18 +13,18 @@ use crate::decode::uses::decode;
 use crate::regs;
 use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
 
-/// Most instructions of a part of a turn.
+/// Most instructions of an iteration, or of each part of it where it takes two blocks.
 const MAX_PART: usize = 16;
 
 /// Number of `sched_yield`.
 const SCHED_YIELD: u32 = 24;
-/// Instructions of a turn that yields, from the C library's call to where the loop calls it again:
-/// asks, branches, calls by way of a table, sets the number, calls the kernel, looks for an error,
-/// returns, goes back. What compilers do not optimise has a few more.
-const YIELDING_TURN: usize = 11;
+/// Instructions of an iteration that yields: in the loop load, compare, branch, call and jump back;
+/// a jump through the procedure linkage table; in the C library two for the call, two that look for
+/// an error, and the return. Code that was not optimised has a few more.
+const YIELDING_ITERATION: usize = 11;
 
-/// How many instructions have only waited when the block is left for `target` by its instruction
-/// `k`: those up to there, if they are a turn of a loop that waits, or a part of one.
+/// How many instructions only waited if the block's instruction `k` leaves it for `target`: all up
+/// to that one if they are an iteration of a spin loop or a part of one, else none.
 ///
 /// # Safety
 /// `target` must be where the block may go on: its code is read as far as `readable` admits.
@@ -35,14 +35,14 @@ pub(crate) unsafe fn waited(
     target: u64,
     readable: &dyn Fn(u64) -> bool,
 ) -> usize {
-    let turn = &source.instructions[..(k + 1).min(source.instructions.len())];
-    let Some(last) = turn.last() else { return 0 };
+    let iteration = &source.instructions[..(k + 1).min(source.instructions.len())];
+    let Some(last) = iteration.last() else { return 0 };
     if last.flow_control() == FlowControl::Call {
-        return if yields(turn) { YIELDING_TURN } else { 0 };
+        return if yields(iteration) { YIELDING_ITERATION } else { 0 };
     }
     // SAFETY: forwarded.
-    let waits = unsafe { is_part_of_wait(source, liveness, turn, target, readable) };
-    if waits { turn.len() } else { 0 }
+    let waits = unsafe { is_part_of_wait(source, liveness, iteration, target, readable) };
+    if waits { iteration.len() } else { 0 }
 }
 
 /// Whether these instructions end in a system call by which a thread lets others run.
@@ -61,51 +61,53 @@ fn yields(code: &[Instruction]) -> bool {
 unsafe fn is_part_of_wait(
     source: &Superblock,
     liveness: &BlockLiveness,
-    turn: &[Instruction],
+    iteration: &[Instruction],
     target: u64,
     readable: &dyn Fn(u64) -> bool,
 ) -> bool {
     if target == source.pc {
-        return is_turn(turn, liveness);
+        return is_iteration(iteration, liveness);
     }
     // SAFETY: forwarded.
-    let pauses = || turn.iter().any(is_pause) || unsafe { begins_with_pause(target, readable) };
+    let pauses =
+        || iteration.iter().any(is_pause) || unsafe { begins_with_pause(target, readable) };
     // SAFETY: forwarded.
-    turn.len() <= MAX_PART && pauses() && unsafe { comes_back(target, source.pc, readable) }
+    iteration.len() <= MAX_PART && pauses() && unsafe { comes_back(target, source.pc, readable) }
 }
 
-/// Whether these instructions are a whole turn of a loop that waits.
-fn is_turn(turn: &[Instruction], liveness: &BlockLiveness) -> bool {
-    turn.len() <= MAX_PART && (turn.iter().any(is_pause) || changes_nothing(turn, liveness))
+/// Whether these instructions are a whole iteration of a spin loop.
+fn is_iteration(iteration: &[Instruction], liveness: &BlockLiveness) -> bool {
+    iteration.len() <= MAX_PART
+        && (iteration.iter().any(is_pause) || changes_nothing(iteration, liveness))
 }
 
-/// Whether a small loop only waits.
+/// Whether a small loop is a spin loop.
 pub(crate) fn only_waits(source: &Superblock, liveness: &BlockLiveness) -> bool {
-    is_turn(&source.instructions, liveness)
+    is_iteration(&source.instructions, liveness)
 }
 
-/// Whether a small loop may be one that waits; its registers tell.
+/// Whether a small loop may be a spin loop, as far as can be seen without liveness.
 pub(crate) fn may_wait(source: &Superblock) -> bool {
-    let turn = &source.instructions;
-    turn.len() <= MAX_PART && (turn.iter().any(is_pause) || turn.iter().all(is_plain))
+    let iteration = &source.instructions;
+    iteration.len() <= MAX_PART
+        && (iteration.iter().any(is_pause) || iteration.iter().all(is_plain))
 }
 
 fn is_pause(i: &Instruction) -> bool {
     matches!(i.mnemonic(), Mnemonic::Pause | Mnemonic::Tpause | Mnemonic::Umwait)
 }
 
-/// Whether the next turn begins with what this one began with, but for memory that others change:
-/// nothing is written (but by an exchange, which may be how it asks), and no register's value is
-/// handed on to the next turn.
-fn changes_nothing(turn: &[Instruction], liveness: &BlockLiveness) -> bool {
-    let modified = liveness.uses[..turn.len()].iter().fold(0, |all, each| all | each.modifies);
-    let handed_on = modified & liveness.live[0].regs & !regs::bit(regs::RSP);
-    let asks = |i: &Instruction| (0..i.op_count()).any(|k| i.op_kind(k) == OpKind::Memory);
-    handed_on == 0 && turn.iter().any(asks) && turn.iter().all(is_plain)
+/// Whether the next iteration begins in the same state, except for memory that others change: no
+/// register carries a value over, and nothing is written. An exchange may write, as it may be what
+/// tests a lock.
+fn changes_nothing(iteration: &[Instruction], liveness: &BlockLiveness) -> bool {
+    let modified = liveness.uses[..iteration.len()].iter().fold(0, |all, each| all | each.modifies);
+    let carried = modified & liveness.live[0].regs & !regs::bit(regs::RSP);
+    let reads = |i: &Instruction| (0..i.op_count()).any(|k| i.op_kind(k) == OpKind::Memory);
+    carried == 0 && iteration.iter().any(reads) && iteration.iter().all(is_plain)
 }
 
-/// Whether an instruction computes with general registers only, and writes no memory but by an
-/// exchange.
+/// Whether an instruction uses general registers only, and writes no memory except by an exchange.
 fn is_plain(i: &Instruction) -> bool {
     let general = |r: Register| r.is_gpr() || r == Register::None;
     let registers = (0..i.op_count())
@@ -178,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_that_only_asks_waits() {
+    fn a_loop_that_only_reads_waits() {
         assert!(waits_at(&[0x8b, 0x07, 0x39, 0xf0, 0x75, 0xfa], 2), "mov eax, [rdi]; cmp; jne");
         assert!(waits_at(&[0x83, 0x3f, 0x00, 0x75, 0xfb], 1), "cmp dword [rdi], 0; jne");
         // mov eax, 1; xchg [rdi], eax; test eax, eax; jne
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_yields_is_the_middle_of_a_turn() {
+    fn a_call_that_yields_is_recognised() {
         let number = |of: u8| [0xb8, of, 0, 0, 0, 0x0f, 0x05]; // mov eax, of; syscall
         let code = |of| iced_x86::Decoder::new(64, &number(of), 0).into_iter().collect::<Vec<_>>();
         assert!(yields(&code(24)) && !yields(&code(202)), "sched_yield, futex");
@@ -216,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_may_have_two_parts() {
+    fn an_iteration_may_take_two_blocks() {
         // cmp [rdi], eax; je out; inc ecx; cmp ecx, 9; jle pause; jmp out; pause: pause; jmp begin
         let code: Vec<u8> = [
             &[0x39, 0x07, 0x74, 0x0d, 0xff, 0xc1, 0x83, 0xf9, 9, 0x7e, 2, 0xeb, 4][..],

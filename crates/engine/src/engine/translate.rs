@@ -65,7 +65,7 @@ pub(crate) unsafe fn translate(
     }
 }
 
-/// Whether the small loop `source` only waits: its turns are counted one by one.
+/// Whether the small loop `source` is a spin loop, whose iterations are counted one by one.
 ///
 /// # Safety
 /// As [`translate`].

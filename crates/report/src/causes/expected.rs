@@ -22,7 +22,7 @@ pub(super) struct Visits<'a> {
     events: HashMap<u64, u64>,
     /// Lines with threads that write to them.
     writers: HashSet<(u64, u32)>,
-    /// By thread: instructions, and by what visits to all lines are cut, 0 to 1.
+    /// Of each thread: its instructions, and the factor (0 to 1) that its visits are multiplied by.
     threads: Vec<(f64, f64)>,
 }
 
@@ -50,8 +50,8 @@ impl<'a> Visits<'a> {
         visits
     }
 
-    /// Takes no thread to come to lines more often than it accesses memory: lines that it uses in
-    /// bursts were looked at in these.
+    /// Scales visits down so that no thread comes to lines more often than it accesses memory.
+    /// Lines that are used in bursts were looked at in bursts, and seem to be used all the time.
     fn cut(&mut self, profile: &Profile) {
         let mut all = vec![0.0; self.threads.len()];
         for row in self.returns.values().flatten() {

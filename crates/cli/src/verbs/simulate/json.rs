@@ -126,8 +126,8 @@ fn sites(results: &Results, scenario: &Scenario) -> Vec<Value> {
     scenario.outcome.sites.iter().map(site).collect()
 }
 
-/// What was fetched of each object that has a name, and of all that has none, if that is something:
-/// together what was fetched in all.
+/// What was fetched of each object that has a name, and last of all memory without one, if any:
+/// they add up to all that was fetched.
 fn objects(results: &Results, scenario: &Scenario) -> Vec<Value> {
     let object = |(name, of): (Option<String>, &Fetched)| {
         let mut value = fetched(of);

@@ -171,6 +171,8 @@ mod tests {
         let too_little = |profile: &Profile| saw_too_little(profile, &machine);
         assert!(too_little(&seen(windows(0.1, true), &[])));
         assert!(!too_little(&seen(windows(0.1, false), &[])));
+        let forgot = Windows { missed: 1e6, ..windows(0.1, false) };
+        assert!(too_little(&seen(forgot.clone(), &[])) && !too_little(&seen(forgot, &[(0, 1, 5)])));
         assert!(!too_little(&seen(windows(1.0, true), &[])));
         assert!(!too_little(&seen(windows(0.1, true), &[(0, 1, 5)])));
         let exact = sample::profile(sample::threads(2), Vec::new());
