@@ -73,13 +73,14 @@ impl Names {
         if inside(self.table, 4 << 20) {
             return Some(format!("table+{:x}", address - self.table));
         }
-        // The low half of a line's number.
-        let lines = (address as u32).wrapping_sub((self.program >> 6) as u32);
-        let is_line = address >> 32 == 0 && (lines as usize) < CODE_BYTES >> 6;
-        if is_line {
-            return Some(format!("line program+{:x}", u64::from(lines) << 6));
-        }
-        None
+        self.line(address)
+    }
+
+    /// A line of the program, by the low half of its number.
+    fn line(&self, number: u64) -> Option<String> {
+        let lines = (number as u32).wrapping_sub((self.program >> 6) as u32);
+        let is_line = number >> 32 == 0 && (lines as usize) < CODE_BYTES >> 6;
+        is_line.then(|| format!("line program+{:x}", u64::from(lines) << 6))
     }
 }
 
@@ -90,13 +91,19 @@ fn inside_of(address: u64, program: u64) -> bool {
 impl SymbolResolver for Names {
     fn symbol(
         &mut self,
-        _: &Instruction,
+        instruction: &Instruction,
         _: u32,
         _: Option<u32>,
         address: u64,
         _: u32,
     ) -> Option<SymbolResult<'_>> {
-        self.of(address).map(|name| SymbolResult::with_string(address, name))
+        // The number of a line may be an address of the table, too: only what is relative to GS is
+        // a line for sure.
+        let line = match instruction.segment_prefix() {
+            Register::GS => self.line(address),
+            _ => None,
+        };
+        line.or_else(|| self.of(address)).map(|name| SymbolResult::with_string(address, name))
     }
 }
 
