@@ -11,26 +11,13 @@ use std::path::{Path, PathBuf};
 /// Maximum number of files in a cycle.
 const MAX_FILES: usize = 3;
 
-/// Larger cycles that are still there: the crate, and the number of files of each, largest first.
-/// Numbers here only shrink.
-const ALLOWED: &[(&str, &[usize])] = &[
-    ("crates/access", &[7]),
-    ("crates/data", &[9]),
-    ("crates/perf", &[5]),
-    ("crates/placement", &[15, 11]),
-    ("crates/report", &[18]),
-    ("crates/topology", &[5]),
-    ("crates/watch", &[8]),
-];
-
-/// One sentence for each crate whose cycles are not those that are allowed.
+/// One sentence for each larger cycle.
 pub fn complaints(root: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<String>> {
-    let mut found = BTreeMap::new();
+    let mut found = Vec::new();
     for (name, start) in roots(files) {
-        let read = imports::read(root, &start)?;
-        found.entry(name).or_insert_with(Vec::new).extend(cycles(&read));
+        found.extend(judge(&name, &imports::read(root, &start)?));
     }
-    Ok(judge(&found, ALLOWED))
+    Ok(found)
 }
 
 /// The crates' root files, by the name of the crate's folder.
@@ -40,31 +27,24 @@ fn roots(files: &[PathBuf]) -> Vec<(String, PathBuf)> {
     files.iter().filter(is_root).filter_map(|file| Some((name(file)?, file.clone()))).collect()
 }
 
-fn judge(found: &BTreeMap<String, Vec<Vec<String>>>, allowed: &[(&str, &[usize])]) -> Vec<String> {
-    let mut complaints = Vec::new();
-    for (name, cycles) in found {
-        let mut large: Vec<_> = cycles.iter().filter(|files| files.len() > MAX_FILES).collect();
-        large.sort_by_key(|files| std::cmp::Reverse(files.len()));
-        let sizes: Vec<usize> = large.iter().map(|files| files.len()).collect();
-        let may = allowed.iter().find(|(other, _)| other == name).map_or(&[][..], |row| row.1);
-        for (index, files) in large.iter().enumerate() {
-            if files.len() > may.get(index).copied().unwrap_or(MAX_FILES) {
-                complaints.push(format!(
-                    "{name}: {} files need each other in a cycle, more than {MAX_FILES}: move what \
-                     they share below them ({})",
-                    files.len(),
-                    files.join(" ")
-                ));
-            }
-        }
-        let shrunk = may.iter().enumerate().any(|(i, size)| sizes.get(i).is_none_or(|s| s < size));
-        if shrunk {
-            complaints.push(format!(
-                "{name}: its cycles have shrunk to {sizes:?}, say so in xtask/src/cycles.rs"
-            ));
-        }
-    }
-    complaints
+fn judge(name: &str, read: &Crate) -> Vec<String> {
+    let large = cycles(read).into_iter().filter(|files| files.len() > MAX_FILES);
+    large.map(|files| complaint(name, read, &files)).collect()
+}
+
+/// Names the files, each with those of them that it needs.
+fn complaint(name: &str, read: &Crate, cycle: &[String]) -> String {
+    let arrows = |file: &String| {
+        let inside = |needed: &&str| cycle.iter().any(|file| file == needed);
+        let needed: Vec<&str> = read.needs(file).filter(inside).collect();
+        format!("\n  {file} needs {}", needed.join(", "))
+    };
+    format!(
+        "{name}: {} files need each other in a cycle, more than {MAX_FILES}: move what they share \
+         below them{}",
+        cycle.len(),
+        cycle.iter().map(arrows).collect::<String>()
+    )
 }
 
 /// The rings of a crate's files. A folder's head and the files in it are one room: a ring that does
@@ -146,25 +126,16 @@ impl<'a> Search<'a, '_> {
 mod tests {
     use super::*;
 
-    fn found(sizes: &[usize]) -> BTreeMap<String, Vec<Vec<String>>> {
-        let cycles = sizes.iter().map(|size| vec!["x.rs".to_string(); *size]).collect();
-        BTreeMap::from([("crates/a".to_string(), cycles)])
-    }
-
     #[test]
     fn a_large_cycle_is_named_and_a_small_one_is_not() {
-        assert_eq!(judge(&found(&[2, 3]), &[]), [""; 0]);
-        let complaints = judge(&found(&[2, 4]), &[]);
+        let three = [("a", &["b"][..]), ("b", &["c"]), ("c", &["a"])];
+        assert_eq!(judge("crates/x", &Crate::of(&three)), [""; 0]);
+        let four = [("a", &["b"][..]), ("b", &["c"]), ("c", &["d", "e"]), ("d", &["a"])];
+        let complaints = judge("crates/x", &Crate::of(&four));
         assert_eq!(complaints.len(), 1);
-        assert!(complaints[0].starts_with("crates/a: 4 files need each other"), "{complaints:?}");
-    }
-
-    #[test]
-    fn what_is_allowed_may_only_shrink() {
-        assert_eq!(judge(&found(&[5, 4]), &[("crates/a", &[5, 4])]), [""; 0]);
-        assert_eq!(judge(&found(&[6, 4]), &[("crates/a", &[5, 4])]).len(), 1);
-        let shrunk = judge(&found(&[4]), &[("crates/a", &[5, 4])]);
-        assert!(shrunk[0].contains("shrunk to [4]"), "{shrunk:?}");
+        let said = &complaints[0];
+        assert!(said.starts_with("crates/x: 4 files need each other"), "{said}");
+        assert!(said.contains("\n  c needs d\n"), "{said}");
     }
 
     #[test]

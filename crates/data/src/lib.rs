@@ -7,7 +7,8 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `session.rs` | the memory that the launcher owns: attaching, children |
+//! | `attach.rs` | how a plan begins in a process, and ends in a child |
+//! | `session.rs` | the memory that the launcher owns |
 //! | `ask.rs` | questions to the launcher |
 //! | `sites.rs` | callers and chains of calls, and what the plan says of them |
 //! | `ways.rs` | the ways by which a thread has allocated last |
@@ -34,6 +35,7 @@
 //! threads and their stacks, `allocations` and `injected` hold what such libraries have in common.
 
 mod ask;
+mod attach;
 mod fixed;
 mod hooks;
 mod large;
@@ -56,7 +58,7 @@ static HEAP: injected::heap::Heap<{ 1 << 20 }> = injected::heap::Heap::new();
 #[unsafe(link_section = ".init_array")]
 static AT_START: extern "C" fn() = {
     extern "C" fn at_start() {
-        session::attach();
+        attach::attach();
     }
     at_start
 };

@@ -1,15 +1,12 @@
 //! The memory that the launcher owns: the plan's data, and what became of it.
 //!
-//! The plan is for the launched process and for what it executes in its own place. A forked child
-//! places nothing, but knows our memory when it frees some.
+//! Neighbour: `attach` maps it and begins.
 
-use crate::{HEAP, fixed, large, records, runs};
-use allocations::{busy, chain, real};
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
-use injected::raw::{pid, raw, raw6};
+use injected::raw::{raw, raw6};
 use injected::{Traces, policies};
 use wire::data::{
     BLOCKS, BLOCKS_OFFSET, Block, Entry, Header, JOBS, JOBS_OFFSET, Job, MAGIC, PAGE, REQUESTS,
@@ -122,6 +119,17 @@ pub fn may_be_planned(bytes: usize) -> bool {
     DIGITS.load(Relaxed) >> (digits(bytes) - 1) & 1 != 0
 }
 
+/// From now on, blocks may be in the plan whose sizes have so many binary digits (bit d - 1: d).
+pub fn plan_sizes(digits: u64) {
+    DIGITS.store(digits, Release);
+}
+
+/// Ends the plan for this process.
+pub fn leave() {
+    DIGITS.store(0, Release);
+    MEMORY.store(core::ptr::null_mut(), Release);
+}
+
 /// Whether the program may have forbidden itself system calls since we have begun.
 pub fn is_filtered() -> bool {
     FILTERED.load(Relaxed) != 0
@@ -130,70 +138,6 @@ pub fn is_filtered() -> bool {
 /// It has.
 pub fn filter() {
     FILTERED.store(1, Relaxed);
-}
-
-/// Maps the memory that the environment names, takes our traces out of the environment, and begins.
-pub fn attach() {
-    let found = TRACES.path().and_then(map);
-    TRACES.clean();
-    let Some(session) = found else { return };
-    let header = session.header;
-    match header.pid.load(Relaxed) {
-        0 => {}
-        // The launched process has replaced its program.
-        old if old == pid() => forget_previous_program(session),
-        // A child that kept the variable somehow; the plan is not for it.
-        _ => return MEMORY.store(core::ptr::null_mut(), Release),
-    }
-    header.programs.fetch_add(1, Relaxed);
-    header.pid.store(pid(), Relaxed);
-    // SAFETY: handlers that only touch our own state.
-    unsafe {
-        libc::pthread_atfork(None, None, Some(in_forked_child));
-        at_quick_exit(at_quick_exit_of_program);
-    }
-    let found = real::find() && HEAP.prepare();
-    begin_rest(session);
-    header.state.store(begin_heap(session, found), Release);
-    fixed::loaded();
-}
-
-unsafe extern "C" {
-    fn at_quick_exit(function: extern "C" fn()) -> core::ffi::c_int;
-}
-
-extern "C" fn at_quick_exit_of_program() {
-    crate::reading::finish();
-}
-
-/// Begins to place blocks of the heap; one of [`state`].
-fn begin_heap(session: Session, found: bool) -> u32 {
-    if session.header.digits.load(Relaxed) == 0 {
-        return state::RUNNING;
-    }
-    if !found || real::is_own() {
-        return state::OWN_ALLOCATOR;
-    }
-    if !runs::prepare() || !records::prepare() || !large::prepare(session) {
-        return state::NO_ROOM;
-    }
-    chain::prepare();
-    DIGITS.store(session.header.digits.load(Relaxed), Release);
-    state::RUNNING
-}
-
-/// Gives this thread, and all that it will create, the policy for memory that no entry names.
-fn begin_rest(session: Session) {
-    let header = session.header;
-    let (mode, nodes) = (header.rest_mode.load(Relaxed), header.rest_nodes.load(Relaxed));
-    if mode == policies::mode::DEFAULT {
-        return;
-    }
-    if policies::own().is_some_and(|own| own & 0xff != policies::mode::DEFAULT && own != mode) {
-        header.own_policy.fetch_add(1, Relaxed);
-    } else if let Err(error) = policies::set_own(mode, nodes) {
-        header.rest_error.store(error, Relaxed);
-    }
 }
 
 /// Runs `call`, which executes another program, without our policy for the rest of memory.
@@ -211,8 +155,8 @@ pub fn without_rest<R>(call: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Maps the file.
-fn map(path: &CStr) -> Option<Session> {
+/// Maps the launcher's file.
+pub fn map(path: &CStr) -> Option<Session> {
     let at = libc::AT_FDCWD as isize as usize;
     let flags = (libc::O_RDWR | libc::O_CLOEXEC) as usize;
     // SAFETY: a NUL-terminated path.
@@ -251,31 +195,4 @@ fn map_length(fd: usize, length: u64) -> Option<*mut u8> {
     // SAFETY: a new mapping wherever the kernel likes.
     let base = unsafe { raw6(libc::SYS_mmap, 0, length as usize, access, shared, fd, 0) };
     (base > 0).then_some(base as *mut u8)
-}
-
-fn forget_previous_program(session: Session) {
-    session.blocks.iter().for_each(|block| block.start.store(0, Relaxed));
-    session.sites.iter().for_each(|site| site.seen.store(0, Relaxed));
-    for request in session.requests {
-        request.state.store(wire::data::request::FREE, Relaxed);
-    }
-    session.header.next_block.store(0, Relaxed);
-    session.header.jobs_done.store(0, Relaxed);
-    session.header.finished.store(0, Relaxed);
-}
-
-/// A forked child is not under the plan.
-unsafe extern "C" fn in_forked_child() {
-    let Some(session) = get() else { return };
-    session.header.forks.fetch_add(1, Relaxed);
-    if policies::own() == Some(session.header.rest_mode.load(Relaxed)) {
-        let _ = policies::set_own(policies::mode::DEFAULT, 0);
-    }
-    DIGITS.store(0, Release);
-    MEMORY.store(core::ptr::null_mut(), Release);
-    busy::leave();
-    chain::LOCK.break_open();
-    large::break_open();
-    crate::sites::break_open();
-    fixed::break_open();
 }

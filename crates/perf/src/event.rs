@@ -141,13 +141,6 @@ impl Event {
         [b::PERF_TYPE_RAW, b::PERF_TYPE_HARDWARE, b::PERF_TYPE_HW_CACHE].contains(&self.kind)
     }
 
-    /// The same on a processor with two kinds of cores, where the kernel takes it for the large
-    /// ones' (`perf_init_event` in kernel/events/core.c, `init_hw_perf_events` in
-    /// arch/x86/events/core.c) and refuses to open it on the others.
-    pub(crate) fn of_cores(self) -> Self {
-        Self { cpus: crate::named::large_cores(), ..self }
-    }
-
     /// Whether it comes the more often, the longer a thread runs, whatever that does.
     pub fn is_time(&self) -> bool {
         let clocks = [

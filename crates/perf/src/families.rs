@@ -6,6 +6,7 @@
 //! out.
 
 use crate::event::{Event, Supplies};
+use crate::units::of_cores;
 use serde::Deserialize;
 use std::ops::RangeInclusive;
 
@@ -34,7 +35,7 @@ impl FamilyEvent {
     /// The event to open. `None` if the file is wrong, which a test excludes.
     pub fn event(&self) -> Option<Event> {
         let config = u64::from_str_radix(self.code.strip_prefix("0x")?, 16).ok()?;
-        let mut event = Event::raw(&self.name, config).of_cores();
+        let mut event = of_cores(Event::raw(&self.name, config));
         event.precise = self.precise;
         if self.precise > 0 {
             event.supplies = Supplies::Address;

@@ -13,7 +13,8 @@
 //! | `probe.rs`, `pingpong.rs`, `watchpoints.rs` | what responds on this machine |
 //! | `known.rs` | what earlier probing has found |
 //! | `families.rs`, `families/*.json` | which events of a processor count what |
-//! | `named.rs`, `named/` | events by the names that users of perf know |
+//! | `named.rs`, `named/`, `name_error.rs` | events by the names that users of perf know |
+//! | `units.rs` | units that count, as the kernel lists them |
 //! | `cost.rs` | what a sample costs here, and the rate that follows |
 //! | `armed.rs` | what a debug register costs code that comes to it, and code that does not |
 //! | `visits.rs`, `executions.rs` | when threads come to a place in memory, or in code |
@@ -34,6 +35,7 @@ mod ibs;
 mod known;
 mod mapped;
 mod merge;
+mod name_error;
 mod named;
 mod open;
 mod pingpong;
@@ -46,6 +48,7 @@ mod source_bits;
 pub mod spe;
 mod sys;
 mod threads;
+mod units;
 mod visits;
 mod watchpoints;
 
@@ -57,7 +60,8 @@ pub use executions::Executions;
 pub use families::{Family, FamilyEvent, Processor};
 pub use known::Known;
 pub use mapped::Mapping;
-pub use named::{NameError, named};
+pub use name_error::NameError;
+pub use named::named;
 pub use sample::{From, Precise, Record, Registers, Sample};
 pub use sampler::{Sampler, SamplerTotals, Settings, Way};
 pub use sys::{Count, now_ns};

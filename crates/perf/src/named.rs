@@ -9,78 +9,25 @@
 //!
 //! `:p`, `:pp` and `:ppp` ask for addresses from the hardware, `:u` says what is always so.
 //!
-//! Neighbours: `named/unit.rs` knows the units, `named/kernel.rs` the kernel's own names; `probe`
+//! Neighbours: `units.rs` knows the units, `named/kernel.rs` the kernel's own names; `probe`
 //! tries what was named.
 
 mod kernel;
-mod unit;
 
 use crate::event::{Event, Supplies, Watch, Watched};
 use crate::families::{Family, Processor};
-use std::path::Path;
-use thiserror::Error;
-use unit::{Unit, Units};
+use crate::name_error::{NameError, near, number};
+use crate::units::{Unit, Units};
 
-/// Where the kernel lists units that count.
-const UNITS: &str = "/sys/bus/event_source/devices";
 /// Units whose events are known by name alone: those of the processor's cores.
 const CORES: [&str; 3] = ["cpu", "cpu_core", "cpu_atom"];
-/// How alike names are that are worth a word (0: not at all, 1: the same).
-const ALIKE: f64 = 0.6;
-/// Most names that are offered.
-const MAX_NEAR: usize = 3;
-
-/// Why a text names no event.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[allow(missing_docs, reason = "the messages say it")]
-pub enum NameError {
-    #[error(
-        "there is no event '{name}' on this machine{near}; events are named like r1643, \
-         cpu/event=0x43,umask=0x16/, mem:0x404040/8:w or cycles"
-    )]
-    Unknown { name: String, near: String },
-    #[error(
-        "this machine has no unit '{unit}' that counts{near}; 'ls /sys/bus/event_source/devices' shows \
-         those that it has"
-    )]
-    NoUnit { unit: String, near: String },
-    #[error("'{unit}' has neither a field nor an event '{term}'{near}; 'ls {folder}' shows them")]
-    NoTerm { unit: String, term: String, near: String, folder: String },
-    #[error("'{value}' is no number for the field '{term}', which has {bits} bits")]
-    Value { term: String, value: String, bits: u32 },
-    #[error(
-        "'{unit}' counts for the machine as a whole, not for its threads; name an event of the \
-         processor's cores"
-    )]
-    NotOfThreads { unit: String },
-    #[error(
-        "'{text}' {why}; write memory to watch like mem:0x404040/8:w, or :rw for reads and writes"
-    )]
-    Memory { text: String, why: &'static str },
-    #[error(
-        "'{modifier}' cannot be asked for; programs are sampled without the kernel (u), and addresses from \
-         the hardware are p, pp or ppp"
-    )]
-    Modifier { modifier: String },
-}
-
-/// AMD's instruction-based sampling, if the kernel offers it.
-pub(crate) fn ibs_op() -> Option<Event> {
-    let event = Units::of(Path::new(UNITS)).unit(unit::IBS).ok()?.event("").ok()?;
-    Some(Event { name: unit::IBS.into(), ..event })
-}
-
-/// The large cores of a processor that has two kinds; `None`: all are alike.
-pub(crate) fn large_cores() -> Option<Vec<i32>> {
-    Units::of(Path::new(UNITS)).large_cores()
-}
 
 /// The event that `text` names on this machine.
 ///
 /// # Errors
 /// When there is none, with what to do.
 pub fn named(text: &str) -> Result<Event, NameError> {
-    Names { units: Units::of(Path::new(UNITS)), family: Processor::here().events() }.event(text)
+    Names { units: Units::of_this_machine(), family: Processor::here().events() }.event(text)
 }
 
 struct Names {
@@ -122,7 +69,7 @@ impl Names {
             known.and_then(|known| known.event())
         };
         // Where cores differ, the kernel takes what does not say whose it is for the large ones'
-        // (`Event::of_cores`).
+        // ([`of_cores`](crate::units::of_cores)).
         let of_cores = |event: Event| match event.is_of_cores() {
             true => Event { cpus: self.units.large_cores(), ..event },
             false => event,
@@ -182,31 +129,6 @@ fn watching(text: &str, memory: &str) -> Result<Event, NameError> {
         return Err(refuse("is the kernel's memory, and programs are sampled without the kernel"));
     }
     Ok(Event::watching(text, Watched { address, bytes: bytes as u32, watch }))
-}
-
-/// A number, hexadecimal with 0x.
-fn number(text: &str) -> Option<u64> {
-    match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
-    }
-}
-
-/// Which of `names` are like `name`, as the end of a phrase.
-fn near(name: &str, names: impl Iterator<Item = String>) -> String {
-    let part = name.len() > 2;
-    let alike =
-        |other: &String| match part && (other.contains(name) || name.contains(other.as_str())) {
-            true => 1.0,
-            false => strsim::normalized_damerau_levenshtein(name, other),
-        };
-    let mut found: Vec<(f64, String)> =
-        names.map(|other| (alike(&other), other)).filter(|(alike, _)| *alike >= ALIKE).collect();
-    found.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-    found.dedup();
-    let listed: Vec<String> =
-        found.into_iter().take(MAX_NEAR).map(|(_, name)| format!("'{name}'")).collect();
-    if listed.is_empty() { String::new() } else { format!(", but {}", listed.join(", ")) }
 }
 
 #[cfg(test)]

@@ -12,12 +12,12 @@ use crate::error::{PerfError, paranoid_level};
 use crate::event::{Event, Extras, Rate, Supplies};
 use crate::families::{Family, Processor};
 use crate::known::Known;
-use crate::named::ibs_op;
 use crate::pingpong::{self, Counted};
 use crate::record::Layouts;
 use crate::ring::Ring;
 use crate::sample::Record;
 use crate::sys;
+use crate::units::{ibs_op, of_cores};
 use crate::watchpoints::{self, Watchpoints};
 use perf_event_open_sys::bindings as b;
 use std::hint::black_box;
@@ -160,8 +160,8 @@ pub fn probe_unknown(known: &mut Known) -> Probed {
     for event in family.iter().flat_map(|f| &f.memory).filter_map(|e| e.event()) {
         responses.push(prober.counter(Source::Memory, event));
     }
-    responses.push(prober.counter(Source::Instructions, Event::instructions().of_cores()));
-    responses.push(prober.counter(Source::Cycles, Event::cycles().of_cores()));
+    responses.push(prober.counter(Source::Instructions, of_cores(Event::instructions())));
+    responses.push(prober.counter(Source::Cycles, of_cores(Event::cycles())));
     responses.push(prober.clock());
     let watchpoints = watchpoints::probe(known);
     let mut probed = Probed {
@@ -245,7 +245,7 @@ impl Prober<'_> {
             // Without addresses first: then all accesses around a sample are named, and so who
             // writes. What the hardware names is one, which of events of loads is hardly ever a
             // write.
-            let plain = Event::raw(&event.name, event.config).of_cores();
+            let plain = of_cores(Event::raw(&event.name, event.config));
             let precise = (event.precise > 0).then_some(event);
             for event in [plain].into_iter().chain(precise) {
                 let answer = self.transfer(&event);

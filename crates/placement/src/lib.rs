@@ -7,8 +7,9 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `tasks.rs`, `slots.rs` | what is placed, and where it may go: [`Tasks`], `SlotTree` |
-//! | `policies.rs` | the trait and the list of policies; one file each in `policies/` |
+//! | `policies.rs` | what a policy is, their names and list; one file each in `policies/` |
 //! | `solver.rs` | the solver behind `locality` and its kin; its parts in `solver/` |
+//! | `names.rs` | which name was meant |
 //! | `even.rs`, `score.rs`, `place.rs` | even loads, costs and baselines, the entry point |
 //! | `levels.rs` | how much of the talk meets at which level of the machine |
 //! | `bound.rs` | what no placement can cost less than |
@@ -30,6 +31,7 @@ mod data;
 mod even;
 mod launchers;
 mod levels;
+mod names;
 mod pages;
 mod phase_plan;
 mod phases;

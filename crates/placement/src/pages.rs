@@ -20,7 +20,7 @@ mod round_robin;
 
 pub use kmaf::{KmafAction, KmafLimits, KmafPage, KmafPolicy, kmaf_judge};
 
-use crate::policies::nearest;
+use crate::names::nearest;
 use std::fmt;
 use std::str::FromStr;
 

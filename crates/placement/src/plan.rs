@@ -8,6 +8,12 @@
 //! version 1. Neighbours: `place.rs` computes what stands here, `apps.rs` plans of several
 //! applications, `binding` applies it.
 
+mod identity;
+mod prices;
+
+pub use identity::PlanIdentity;
+pub use prices::{Baselines, PlanLevel};
+
 use crate::data::PlanData;
 use crate::phase_plan::{MAX_PHASES, PLAN_WITH_PHASES, PlanPhases};
 use crate::place::Placement;
@@ -39,76 +45,6 @@ pub struct PlanSlot {
     /// matrix, whose threads are matched by creation order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<PlanIdentity>,
-}
-
-/// `types::ThreadIdentity` as it stands in a plan.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct PlanIdentity {
-    /// Start routine: module and offset.
-    pub start_routine: String,
-    /// Demangled name of it, by which it is found after the program was built anew; empty where it
-    /// is not known.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub symbol: String,
-    /// Id of the creating thread; `None` for the initial thread.
-    pub parent: Option<u32>,
-    /// Number among the creator's threads with this start routine, from 0.
-    pub ordinal: u32,
-    /// Name in the recorded run.
-    pub name: String,
-}
-
-impl PlanIdentity {
-    /// Whether it is the same thread of the same recorded run. Names do not matter: not all parts
-    /// of a plan know them.
-    pub fn is_same(&self, other: &Self) -> bool {
-        let Self { start_routine, parent, ordinal, .. } = self;
-        (start_routine, parent, ordinal) == (&other.start_routine, &other.parent, &other.ordinal)
-    }
-}
-
-impl From<&ThreadIdentity> for PlanIdentity {
-    fn from(identity: &ThreadIdentity) -> Self {
-        Self {
-            start_routine: identity.start_routine.clone(),
-            symbol: String::new(),
-            parent: identity.parent.map(|parent| parent.0),
-            ordinal: identity.ordinal,
-            name: identity.name.clone(),
-        }
-    }
-}
-
-/// Costs of the reference placements, in the units of [`Plan::cost`].
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Baselines {
-    /// Neighbouring threads on neighbouring PUs.
-    pub compact: f64,
-    /// Neighbouring threads as far from each other as possible.
-    pub scatter: f64,
-    /// Expectation over uniformly random placements, closed form.
-    pub random: f64,
-    /// The same over those that use every core before any core is shared, as schedulers do. 0 in
-    /// plans made before this was computed.
-    #[serde(default)]
-    pub os: f64,
-}
-
-/// How much of the communication meets at one level of the machine.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct PlanLevel {
-    /// What the level separates: `between packages`, `between SMT siblings`, `on one PU`, …
-    pub level: String,
-    /// The closest object that those who meet here still share: `core`, `L3`, `package`, `machine`,
-    /// …
-    pub within: String,
-    /// Cost of one event.
-    pub cost: f64,
-    /// Expected share of all events, 0 to 1, when threads are left to chance (see
-    /// [`Baselines::os`]).
-    pub before: f64,
-    /// Predicted share under the plan.
-    pub after: f64,
 }
 
 /// One application of a plan for several.

@@ -28,7 +28,7 @@ pub(crate) use subtree::shapes;
 
 pub use effort::{Effort, UnknownEffort};
 
-use crate::policies::{Input, PolicyKind};
+use crate::policies::{Compact, Complace, Eagermap, Input, Policy};
 use crate::rng::Rng;
 use crate::score::Score;
 use effort::Budget;
@@ -141,8 +141,8 @@ fn shared<T: Send>(count: usize, jobs: usize, start: &(impl Fn(usize) -> T + Syn
 
 /// The greedy policies' answers, as far as the slots allow them, and the slots in order.
 fn greedy_starts(input: &Input<'_>) -> Vec<Vec<usize>> {
-    let greedy = [PolicyKind::Compact, PolicyKind::Complace, PolicyKind::Eagermap];
-    let answers = greedy.map(|kind| kind.policy().place(input));
+    let greedy = [&Compact as &dyn Policy, &Complace, &Eagermap];
+    let answers = greedy.map(|policy| policy.place(input));
     let mut starts: Vec<Vec<usize>> =
         answers.iter().filter_map(|pus| input.tree.slots_for(pus, input.hierarchy)).collect();
     starts.push((0..input.tasks.len()).collect());

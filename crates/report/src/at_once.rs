@@ -2,7 +2,7 @@
 //!
 //! Neighbours: `analysis::Overlap` computes it, `findings` and the page show it.
 
-use crate::findings::{Pair, talk_matrix};
+use crate::talk::{Pair, talk_matrix};
 use analysis::{MIN_AT_ONCE, MIN_WANTED, Overlap, Together};
 use profile::{Note, Profile};
 use serde::Serialize;

@@ -7,10 +7,10 @@
 //! `locality` solver, or a plan given by the user. All other policies are compared by their costs.
 //! Neighbours: `placement` solves, `layouts` and `policies` hold the result.
 
-use crate::findings::talk_matrix;
 use crate::layouts::{Layout, Machine, Placement, machine_tree};
 use crate::policies::{self, Policies};
 use crate::ran::Ran;
+use crate::talk::talk_matrix;
 use crate::tasks::tasks;
 use analysis::Choice;
 use placement::{Plan, PolicyKind, Request, lower_bound, place};

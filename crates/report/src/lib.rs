@@ -3,6 +3,7 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `findings.rs` | [`Findings`]: everything the report says, serialised as `--json` |
+//! | `talk.rs` | who talks with whom, and how much |
 //! | `verdict.rs` | the first sentences |
 //! | `causes.rs`, `causes/` | what causes the transfers, what to change in the program, what it costs |
 //! | `lines.rs`, `lines/` | hot lines: who does what to which bytes from where |
@@ -48,6 +49,7 @@ mod ran;
 mod reliability;
 mod residence;
 mod table;
+mod talk;
 mod tasks;
 mod text;
 mod verdict;
@@ -66,7 +68,7 @@ pub use export::{
     MatrixFormat, ProfileTable, TableFormat, flow_parquet, write_matrix, write_numalize_pages,
     write_table,
 };
-pub use findings::{FINDINGS_VERSION, Findings, Measured, Pair, Program, Talk, Thread};
+pub use findings::{FINDINGS_VERSION, Findings, Measured, Program};
 pub use grouped::{Grouped, GroupedBy};
 pub use layouts::{Chance, Layout, MachineLevel, MachineNode, Placement};
 pub use lines::{Access, AccessKind, ByteUse, Bytes, HotLine, Lines, Place, Split};
@@ -87,6 +89,7 @@ pub use policies::{LeftOut, Policies, PolicyCost};
 pub use ran::{PlaceError, Ran, by_place};
 pub use reliability::{Reliability, RestOn};
 pub use residence::Served;
+pub use talk::{Pair, Talk, Thread};
 pub use tasks::tasks;
 pub use text::{TextStyle, difference_json, difference_text, text};
 pub use verdict::{Shape, Verdict};

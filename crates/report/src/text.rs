@@ -15,8 +15,9 @@ mod sampled;
 mod style;
 
 use crate::evidence;
-use crate::findings::{Estimate, Findings, Measured, Pair, Talk, Thread, talk_matrix};
+use crate::findings::{Findings, Measured};
 use crate::table::{Align, Table, cut};
+use crate::talk::{Estimate, Pair, Talk, Thread, talk_matrix};
 use crate::verdict::blocks;
 use profile::{OwnTime, Profile, Slowed};
 use std::fmt::{self, Write};

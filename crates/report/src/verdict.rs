@@ -7,9 +7,9 @@
 use crate::at_once::AtOnce;
 use crate::causes::{Cause, CauseKind, Causes, MUCH};
 use crate::evidence;
-use crate::findings::{Pair, Talk, Thread};
 use crate::layouts::Placement;
 use crate::reliability::{Reliability, RestOn};
+use crate::talk::{Pair, Talk, Thread};
 use crate::wording::list;
 use analysis::MatrixKind;
 use serde::Serialize;

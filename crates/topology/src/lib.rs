@@ -3,6 +3,7 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `model.rs` | [`Topology`]: plain data, a tree of objects with logical (L#) and OS (P#) numbers |
+//! | `reading.rs` | makes one of this machine, a file or a text |
 //! | `hwloc.rs` | fills the model from libhwloc: this machine, XML, synthetic strings |
 //! | `memory.rs` | latency and bandwidth of memory, where the firmware gives them |
 //! | `sysfs.rs`, `xml.rs` | fills it from `/sys` when hwloc finds nothing, and exports that as XML |
@@ -30,6 +31,7 @@ mod latencies;
 mod measured;
 mod memory;
 mod model;
+mod reading;
 mod synthetic;
 mod sysfs;
 mod xml;

@@ -5,9 +5,7 @@
 //! have several, such as HBM beside DRAM); they hang on the object whose CPUs they are local to.
 //! Built by `hwloc.rs` or `sysfs.rs`.
 
-use crate::{TopologyError, hwloc, sysfs};
 use std::fmt;
-use std::path::Path;
 use types::CpuSet;
 
 /// Index of an object in [`Topology::objects`].
@@ -165,75 +163,9 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// This machine: by hwloc, or by `/sys` when hwloc finds nothing. CPUs outside the cgroup's
-    /// cpuset or the inherited affinity mask are in the tree but not allowed.
-    ///
-    /// # Errors
-    /// Fails when neither way shows a PU.
-    pub fn discover() -> Result<Self, TopologyError> {
-        let mask = crate::inherited_mask();
-        let found = match hwloc::this_machine(&mask) {
-            Some(topology) => topology,
-            None => sysfs::read(Path::new("/sys"), &mask)?,
-        };
-        found.checked()
-    }
-
-    /// A machine as [`Topology::to_xml`] or `lstopo` wrote it.
-    ///
-    /// # Errors
-    /// Fails when the text is no hwloc XML, or describes no PU.
-    pub fn from_xml_str(xml: &str) -> Result<Self, TopologyError> {
-        hwloc::from_xml(xml, "the stored topology")?.checked()
-    }
-
-    /// A machine from an hwloc XML file, or from a text file with a synthetic description.
-    ///
-    /// # Errors
-    /// Fails when the file cannot be read, or describes no machine.
-    pub fn from_xml_file(path: &Path) -> Result<Self, TopologyError> {
-        let name = path.display().to_string();
-        let text = std::fs::read(path)
-            .map_err(|source| TopologyError::File { path: name.clone(), source })?;
-        let text = String::from_utf8_lossy(&text);
-        let synthetic = text.len() < 4096 && !text.contains('<') && text.contains(':');
-        match synthetic {
-            true => Self::from_synthetic(text.trim()),
-            false => hwloc::from_xml(&text, &format!("'{name}'"))?.checked(),
-        }
-    }
-
-    /// A machine from an hwloc synthetic description such as `pack:2 core:8 pu:2`.
-    ///
-    /// # Errors
-    /// Fails when hwloc does not understand the text.
-    pub fn from_synthetic(text: &str) -> Result<Self, TopologyError> {
-        hwloc::from_synthetic(text)?.checked()
-    }
-
-    /// A machine from the name of an XML file or a synthetic description, whichever `spec` is.
-    ///
-    /// # Errors
-    /// Fails when there is neither such a file nor such a description.
-    pub fn from_spec(spec: &str) -> Result<Self, TopologyError> {
-        let path = Path::new(spec);
-        let looks_like_file = spec.ends_with(".xml") || spec.contains('/') && !spec.contains(':');
-        match path.exists() || looks_like_file {
-            true => Self::from_xml_file(path),
-            false => Self::from_synthetic(spec),
-        }
-    }
-
     /// The machine as hwloc XML, readable by [`Topology::from_xml_str`] and `lstopo`.
     pub fn to_xml(&self) -> &str {
         &self.xml
-    }
-
-    fn checked(self) -> Result<Self, TopologyError> {
-        match self.pus.iter().any(|pu| pu.allowed) {
-            true => Ok(self),
-            false => Err(TopologyError::NothingAllowed),
-        }
     }
 
     /// The object with this id.

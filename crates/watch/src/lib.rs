@@ -9,7 +9,8 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `session.rs` | the memory that the recorder owns: attaching, children, stepping back |
+//! | `attach.rs` | how watching begins in a process, and in a child |
+//! | `session.rs` | the memory that the recorder owns, stepping back |
 //! | `events.rs` | the kernel's events: samples and watched bytes |
 //! | `descriptors.rs` | the descriptors of events, out of the program's way |
 //! | `thread.rs` | what each thread has; its begin and end |
@@ -35,6 +36,7 @@
 //! Neighbours: `wire::watch` is the shared layout, `recorder` the other side, `access` finds the
 //! accesses.
 
+mod attach;
 mod bench;
 mod board;
 mod code;
@@ -57,7 +59,7 @@ static HEAP: injected::heap::Heap<{ 16 << 20 }> = injected::heap::Heap::new();
 #[unsafe(link_section = ".init_array")]
 static AT_START: extern "C" fn() = {
     extern "C" fn at_start() {
-        session::attach();
+        attach::attach();
     }
     at_start
 };

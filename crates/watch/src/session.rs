@@ -1,17 +1,14 @@
-//! The memory that the recorder owns, and this process's segment of it.
+//! The memory that the recorder owns, and this process's segment of it, while it is watched.
 //!
-//! A process attaches when the library is loaded; a forked child takes a segment of its own.
 //! Whatever makes watching impossible or unwelcome ends it for the process ([`step_back`]), and the
-//! segment says why.
+//! segment says why. Neighbour: `attach` maps the memory and begins.
 
-use crate::hooks::confinement;
-use crate::{HEAP, code, descriptors, handler, thread};
+use crate::descriptors;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 use injected::Traces;
 use injected::raw::{self, now_ns};
 use wire::watch::{
-    BYTES, Header, MAGIC, RECORDS, Record, SEGMENTS, Segment, VERSION, reason, segment_offset,
-    state,
+    BYTES, Header, RECORDS, Record, SEGMENTS, Segment, reason, segment_offset, state,
 };
 
 /// What tells us about the memory, and what has brought us in.
@@ -32,6 +29,24 @@ pub struct Session {
     pub header: &'static Header,
     pub segment: &'static Segment,
     pub records: &'static [Record],
+}
+
+/// Takes over the memory of a whole mapping.
+pub fn open(header: *mut Header) {
+    HEADER.store(header, Release);
+    SECCOMP.store(seccomp_mode(), Relaxed);
+}
+
+/// Begins to watch.
+pub fn watch(session: Session) {
+    session.segment.state.store(state::WATCHING, Release);
+    WATCHING.store(1, Release);
+}
+
+/// In a forked child: whether its parent was watched, and the parent's process id. Watching has
+/// ended then.
+pub fn forked() -> (bool, u32) {
+    (WATCHING.swap(0, AcqRel) == 1, PID.load(Relaxed))
 }
 
 /// The session, while this process is watched.
@@ -72,50 +87,8 @@ pub fn follows() -> bool {
     !header.is_null() && unsafe { (*header).follow.load(Relaxed) } == 1
 }
 
-/// Maps the memory that the environment names, takes our traces out of the environment, and starts
-/// to watch.
-pub fn attach() {
-    let memory = TRACES.path().and_then(map);
-    TRACES.clean();
-    let Some(header) = memory else { return };
-    HEADER.store(header, Release);
-    confinement::find_next();
-    let modules = code::note_modules();
-    SECCOMP.store(seccomp_mode(), Relaxed);
-    // SAFETY: a handler that only touches our own state.
-    unsafe { libc::pthread_atfork(None, None, Some(in_forked_child)) };
-    let parent = raw::pid();
-    if let Some(session) = take_segment(parent) {
-        begin(session, modules.go);
-    }
-}
-
-/// The whole memory; it takes address space only.
-fn map(path: &core::ffi::CStr) -> Option<*mut Header> {
-    let at = libc::AT_FDCWD as isize as usize;
-    let flags = (libc::O_RDWR | libc::O_CLOEXEC) as usize;
-    // SAFETY: a NUL-terminated path.
-    let fd = unsafe { raw::raw(libc::SYS_openat, at, path.as_ptr() as usize, flags, 0) };
-    if fd < 0 {
-        return None;
-    }
-    let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-    let shared = (libc::MAP_SHARED | libc::MAP_NORESERVE) as usize;
-    // SAFETY: a new mapping wherever the kernel likes.
-    let base =
-        unsafe { raw::raw6(libc::SYS_mmap, 0, BYTES as usize, access, shared, fd as usize, 0) };
-    raw::close(fd as i32);
-    if base <= 0 {
-        return None;
-    }
-    let header = base as *mut Header;
-    // SAFETY: mapped just now; the recorder's file is as long as its version says, and its first
-    // page is the header in all of them.
-    (unsafe { (*header).magic.load(Relaxed) } == MAGIC).then_some(header)
-}
-
 /// Takes the next segment for this process. `parent`: see [`Segment::parent`].
-fn take_segment(parent: u32) -> Option<Session> {
+pub fn take_segment(parent: u32) -> Option<Session> {
     let header = HEADER.load(Acquire);
     // SAFETY: as in `mapped`.
     let taken = unsafe { (*header).taken.fetch_add(1, AcqRel) } as usize;
@@ -143,66 +116,16 @@ fn take_segment(parent: u32) -> Option<Session> {
     Some(session)
 }
 
-/// The first moment in this program.
-fn begin(session: Session, go: bool) {
-    let why = match session.header.version.load(Relaxed) {
-        VERSION if go => Some(reason::GO),
-        VERSION if !has_room() => {
-            note(session, reason::NO_ROOM);
-            return unmap();
-        }
-        VERSION => {
-            decode_once();
-            handler::install().err()
-        }
-        _ => {
-            return session.segment.state.store(state::VERSION_MISMATCH, Release);
-        }
-    };
-    if let Some(why) = why {
-        return note(session, why);
-    }
-    session.segment.state.store(state::WATCHING, Release);
-    WATCHING.store(1, Release);
-    thread::begin();
-}
-
-/// Makes the decoder build its tables now. It would build them in the first handler that decodes,
-/// and handlers of other threads would spin until that is done. A real-time thread would spin for
-/// ever if it kept the builder from running.
-fn decode_once() {
-    const NOP: [u8; 1] = [0x90];
-    let _ = access::decode(&mut access::Describer::default(), 0, &NOP);
-}
-
-/// Limits of the address space, and of the data in it, below which the program gets all of it: what
-/// we take could be what it lacks in the end.
-const AMPLE: [(u32, u64); 2] = [(libc::RLIMIT_AS, 2 << 30), (libc::RLIMIT_DATA, 512 << 20)];
-
-/// Whether there is room for what watching needs.
-fn has_room() -> bool {
-    let ample = |&(of, least): &(u32, u64)| {
-        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: a valid pointer.
-        let known = unsafe {
-            let into = &raw mut limit as usize;
-            raw::raw(libc::SYS_prlimit64, 0, of as usize, 0, into) == 0
-        };
-        !known || limit.rlim_cur >= least
-    };
-    // A failed allocation aborts the process, so what handlers need is there before they are.
-    AMPLE.iter().all(ample) && HEAP.prepare()
-}
-
 /// Gives the program back what the memory takes of its address space. Only while no thread watches.
-fn unmap() {
+pub fn unmap() {
     SEGMENT.store(core::ptr::null_mut(), Release);
     let base = HEADER.swap(core::ptr::null_mut(), AcqRel);
     // SAFETY: the mapping of `attach`, which no thread uses any more.
     unsafe { raw::raw(libc::SYS_munmap, base as usize, BYTES as usize, 0, 0) };
 }
 
-fn note(session: Session, why: u32) {
+/// Says in the segment why this process is not watched.
+pub fn note(session: Session, why: u32) {
     session.segment.reason.store(why, Relaxed);
     session.segment.state.store(state::STEPPED_BACK, Release);
 }
@@ -227,22 +150,6 @@ fn leave(why: u32, may_call: bool) {
     }
     note(session, why);
     descriptors::close_all(may_call);
-}
-
-/// A forked child is watched by itself, or not at all.
-unsafe extern "C" fn in_forked_child() {
-    let watched = WATCHING.swap(0, AcqRel) == 1;
-    let parent = PID.load(Relaxed);
-    descriptors::close_all(!is_confined());
-    thread::forget();
-    if !watched || !follows() {
-        return;
-    }
-    if let Some(session) = take_segment(parent) {
-        session.segment.state.store(state::WATCHING, Release);
-        WATCHING.store(1, Release);
-        thread::begin();
-    }
 }
 
 /// Whether the program has forbidden itself system calls since we came: ours could be its death.

@@ -16,7 +16,8 @@
 //! the firmware does not tell all bandwidths, they count as equal. How many accesses the caches
 //! keep from memory is not known either.
 
-use crate::policies::{Input, Policy, PolicyKind};
+use crate::policies::locality::Locality;
+use crate::policies::{Input, Policy};
 use crate::score::cost;
 use crate::slots::{Burden, Crowded};
 use crate::solver;
@@ -32,7 +33,7 @@ impl Policy for BalancedLocality {
         let talk = total(input, Burden::Talk);
         let memory = memory(input);
         if talk == 0.0 && memory.is_none() || input.tree.depth() == 1 && memory.is_none() {
-            return PolicyKind::Locality.policy().place(input);
+            return Locality.place(input);
         }
         let mut tree = input.tree.clone();
         let close = match talk > 0.0 {

@@ -8,7 +8,8 @@
 //! For programs whose threads need the caches for themselves more than they gain from sharing them,
 //! and to see how much placement matters at all.
 
-use crate::policies::{Input, Policy, PolicyKind};
+use crate::policies::locality::Locality;
+use crate::policies::{Input, Policy};
 use crate::slots::SlotTree;
 use crate::solver;
 
@@ -17,7 +18,7 @@ pub struct Distance;
 impl Policy for Distance {
     fn place(&self, input: &Input<'_>) -> Vec<usize> {
         if input.tasks.total() == 0.0 {
-            return PolicyKind::Locality.policy().place(input);
+            return Locality.place(input);
         }
         let highest = input.tree.cost.iter().copied().fold(0.0, f64::max);
         let cost = input.tree.cost.iter().map(|cost| highest - cost).collect();

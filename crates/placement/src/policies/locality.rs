@@ -1,6 +1,7 @@
 //! `locality`: threads that talk close to each other, by our solver; the default.
 
-use crate::policies::{Input, Policy, PolicyKind};
+use crate::policies::scatter::Scatter;
+use crate::policies::{Input, Policy};
 use crate::solver;
 
 pub struct Locality;
@@ -11,7 +12,7 @@ impl Policy for Locality {
         if tasks.total() == 0.0 && tasks.len() <= input.hierarchy.pus.len() {
             // No thread communicates: spread out, so that caches and memory controllers are shared
             // least.
-            return PolicyKind::Scatter.policy().place(input);
+            return Scatter.place(input);
         }
         let slots = solver::solve(input);
         slots.iter().map(|&slot| input.tree.pu[slot]).collect()

@@ -1,7 +1,7 @@
 //! How hard the solver tries. Budgets count starts and moves, never time, so that a seed gives the
 //! same plan on every machine. `make bench-placement` shows what each takes and reaches.
 
-use crate::policies::nearest;
+use crate::names::nearest;
 use std::fmt;
 use std::str::FromStr;
 

@@ -2,26 +2,29 @@
 //! `/sys/bus/event_source/devices/UNIT/{type,format,events}`
 //! (Documentation/ABI/testing/sysfs-bus-event_source-devices-*).
 
-use super::{NameError, near, number};
 use crate::event::{Event, Supplies};
+use crate::name_error::{NameError, near, number};
 use crate::sys::cpu_list;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Where the kernel lists units that count.
+const UNITS: &str = "/sys/bus/event_source/devices";
+
 /// All units.
-pub(super) struct Units {
+pub(crate) struct Units {
     folder: PathBuf,
 }
 
 /// One of them.
-pub(super) struct Unit {
+pub(crate) struct Unit {
     name: String,
     folder: PathBuf,
     kind: u32,
 }
 
 /// AMD's instruction-based sampling of operations, and its field that leaves out the kernel.
-pub(super) const IBS: &str = "ibs_op";
+const IBS: &str = "ibs_op";
 const FILTER: &str = "swfilt";
 
 /// `config`, `config1` and `config2`.
@@ -30,6 +33,10 @@ type Configs = [u64; 3];
 const CONFIGS: [&str; 3] = ["config", "config1", "config2"];
 
 impl Units {
+    pub fn of_this_machine() -> Self {
+        Self::of(Path::new(UNITS))
+    }
+
     pub fn of(folder: &Path) -> Self {
         Self { folder: folder.into() }
     }
@@ -51,6 +58,19 @@ impl Units {
     pub fn large_cores(&self) -> Option<Vec<i32>> {
         self.unit("cpu_core").ok()?.cpus().ok()?
     }
+}
+
+/// AMD's instruction-based sampling, if the kernel offers it.
+pub(crate) fn ibs_op() -> Option<Event> {
+    let event = Units::of_this_machine().unit(IBS).ok()?.event("").ok()?;
+    Some(Event { name: IBS.into(), ..event })
+}
+
+/// The event on a processor with two kinds of cores, where the kernel takes it for the large
+/// ones' (`perf_init_event` in kernel/events/core.c, `init_hw_perf_events` in
+/// arch/x86/events/core.c) and refuses to open it on the others.
+pub(crate) fn of_cores(event: Event) -> Event {
+    Event { cpus: Units::of_this_machine().large_cores(), ..event }
 }
 
 impl Unit {
