@@ -13,6 +13,7 @@ mod expected;
 mod group;
 mod latent;
 mod memory;
+mod own;
 mod passing;
 mod price;
 mod range;
@@ -124,6 +125,10 @@ pub struct Part {
     pub bytes: String,
     /// Variables or fields that these are, where known.
     pub fields: Vec<String>,
+    /// Whether each of several threads has bytes of its own, as far as that can be told.
+    #[serde(skip)]
+    #[ts(skip)]
+    pub own: bool,
 }
 
 /// What the code at one place does.
@@ -190,7 +195,7 @@ impl Cause {
 
     /// By what causes of one rank are ordered: what they cost. A runtime's own synchronisation
     /// counts half, since the program chose it less directly.
-    fn weight(&self) -> f64 {
+    pub(crate) fn weight(&self) -> f64 {
         let by_program = |sync: Sync| sync.is_placed_by_program() || sync == Sync::References;
         let of_runtime = self.synchronization.is_some_and(|sync| !by_program(sync));
         self.cost.cpu_share.unwrap_or(0.0) * if of_runtime { 0.5 } else { 1.0 }

@@ -46,6 +46,8 @@ pub struct Reliability {
     /// Upper bound (95 %) for the events of a pair of threads of which no sample showed any; `None`
     /// where the profile does not say what a hit may stand for.
     pub unseen: Option<u64>,
+    /// Most transfers that windows may have missed, for each that they tell; `None` for samples.
+    pub missing: Option<f64>,
     /// Whether the hits are enough to say who communicates with whom.
     pub enough: bool,
     /// That they are not, if so, and what to do.
@@ -75,6 +77,7 @@ impl Reliability {
             evidence,
             inferred: sampling.inferred as f64 / sampling.hits.max(1) as f64,
             unseen,
+            missing: None,
             enough: evidence.enough(),
             too_few: (!evidence.enough())
                 .then(|| too_few(sampling, &evidence, unseen, threads, seconds)),
@@ -101,6 +104,7 @@ impl Reliability {
             evidence,
             inferred: 0.0,
             unseen: None,
+            missing: Some(windows.missed),
             enough,
             too_few: (!enough).then(|| match may_hide {
                 Some(most) if told => hidden(most),
@@ -341,6 +345,8 @@ mod tests {
         let none = evidence(&many, 0);
         let hidden = Reliability::of_windows(&many, none, Some(2_000_000));
         assert!(!hidden.enough && hidden.too_few.unwrap().contains("up to 2,000,000 accesses"));
+        let missed = Windows { missed: 3.0, ..windows(0.02, 25, false) };
+        assert_eq!(of(missed, 1000).missing, Some(3.0));
         assert!(of(windows(1.0, 0, false), 3).enough);
         let text = |windows| of(windows, 1000).text;
         assert_eq!(

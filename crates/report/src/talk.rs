@@ -44,7 +44,7 @@ pub struct Talk {
     /// The part of false sharing in RAW and WAW events, 0 to 1; in windows likely, with those whose
     /// sharing is not known. `None` where that cannot be said.
     pub false_share: Option<f64>,
-    /// How well `events` is known; `None`: they were counted.
+    /// How well `events` is known, with what windows may have missed; `None`: they were counted.
     pub estimate: Option<Estimate>,
     /// What shows them.
     pub evidence: Vec<EvidenceShare>,
@@ -63,6 +63,13 @@ pub struct Estimate {
 impl Estimate {
     fn of<'a>(profile: &Profile, rows: impl Iterator<Item = &'a CommRow>) -> Option<Self> {
         profile.how_well(rows).map(|Sampled { hits, low, high }| Self { hits, low, high })
+    }
+
+    /// The same of `events` events of the whole run, some of which windows may have missed.
+    fn with_missing(self, profile: &Profile, events: u64) -> Self {
+        let told = profile.meta.windows.as_ref().filter(|windows| windows.missing().is_some());
+        let missing = told.map_or(0.0, |windows| windows.missed * events as f64);
+        Self { high: self.high.saturating_add(missing as u64), ..self }
     }
 }
 
@@ -156,7 +163,8 @@ pub(crate) fn talk(profile: &Profile) -> Talk {
         waw_true: totals.waw_true,
         waw_false: totals.waw_false,
         false_share: profile.false_share(),
-        estimate: Estimate::of(profile, profile.comm.iter().filter(|row| kind.counts(row))),
+        estimate: Estimate::of(profile, profile.comm.iter().filter(|row| kind.counts(row)))
+            .map(|estimate| estimate.with_missing(profile, events)),
         evidence: evidence::of_cells(profile.comm.iter().filter(|row| kind.counts(row))),
     }
 }
@@ -216,4 +224,34 @@ pub(crate) fn threads(profile: &Profile) -> Vec<Thread> {
         threads[to.index()].talk_in += count;
     }
     threads
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::sample;
+    use profile::Windows;
+
+    #[test]
+    fn what_windows_may_have_missed_widens_the_interval_of_the_sum() {
+        let mut profile = sample(2, &[(0, 1, 1000)]).profile();
+        let estimate = Estimate { hits: 10, low: 900, high: 1100 };
+        assert_eq!(estimate.with_missing(&profile, 1000), estimate);
+        let mut windows = |missed| {
+            profile.meta.windows = Some(Windows {
+                asked: "20%".into(),
+                windows: 20,
+                too_short: false,
+                observed: 0.2,
+                whole: 0.0,
+                warm_up_ns: 0,
+                missed,
+                alike: 0.0,
+                false_share: None,
+            });
+            estimate.with_missing(&profile, 1000).high
+        };
+        assert_eq!(windows(13.0), 14_100);
+        assert_eq!(windows(0.01), 1100, "too little to tell");
+    }
 }

@@ -116,9 +116,10 @@ fn causes(facts: &Facts<'_>) -> Vec<String> {
     let list = &facts.causes.list;
     let leading = || list.iter().filter(|cause| cause.leads());
     let handed = |cause: &&Cause| cause.kind == CauseKind::Transferred;
-    // Data that is transferred is said where nothing else is to be changed.
-    let only_handed = leading().all(|cause| handed(&cause));
-    let told = leading().filter(|cause| only_handed || !handed(cause)).take(CAUSES);
+    // Data that is transferred is said where nothing else that is to be changed costs as much.
+    let others = leading().filter(|cause| !handed(cause)).map(Cause::weight);
+    let most = others.fold(0.0, f64::max);
+    let told = leading().filter(|cause| !handed(cause) || cause.weight() > most).take(CAUSES);
     let mut said: Vec<String> = told.map(|cause| cause.text.clone()).collect();
     // Too few of them say nothing of what was not seen.
     let enough = facts.reliability.is_none_or(|found| found.too_few.is_none());
@@ -362,10 +363,10 @@ fn placement_sentence(placement: &Placement) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::Findings;
     use crate::samples::{Sample, sample, shared};
     use crate::verdict::Shape;
-    use profile::{Mode, Windows};
+    use crate::{CauseKind, Findings};
+    use profile::{EventRow, Mode, Windows};
 
     fn verdict(sample: &Sample) -> (Shape, String, Vec<String>) {
         let verdict = Findings::new(&sample.profile(), None, 0).verdict;
@@ -441,6 +442,26 @@ mod tests {
         let (shape, said) = details(false);
         assert_ne!(shape, Shape::TooFewSamples);
         assert!(said.contains("worth a change"), "{shape:?} {said}");
+    }
+
+    #[test]
+    fn dear_transfers_are_told_beside_what_is_to_be_changed() {
+        let told = |lines: u64| {
+            let mut profile = shared();
+            let of_line = |event: &&EventRow| event.line == 0x40_4100;
+            let hand = profile.events.iter().find(of_line).copied().unwrap();
+            let row = |i| EventRow { line: 0x7f10_0000_0000 + 64 * i, count: 99, ..hand };
+            profile.events.extend((0..lines).map(row));
+            let found = Findings::new(&profile, None, 0);
+            let kind = |text: &String| found.causes.iter().find(|cause| cause.text == *text);
+            found.verdict.details.iter().filter_map(kind).map(|cause| cause.kind).collect()
+        };
+        let changed: Vec<CauseKind> = told(10);
+        assert!(changed.contains(&CauseKind::FalseSharing));
+        assert!(!changed.contains(&CauseKind::Transferred), "{changed:?}");
+        let dear: Vec<CauseKind> = told(1000);
+        assert!(dear.contains(&CauseKind::FalseSharing));
+        assert!(dear.contains(&CauseKind::Transferred), "{dear:?}");
     }
 
     #[test]

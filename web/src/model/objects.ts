@@ -1,5 +1,5 @@
 // The objects that threads meet on: what the table sorts by, and who uses which bytes of one.
-import { duration } from './numbers'
+import { duration, percent } from './numbers'
 import type { HotObject, UseOfBytes, Uses } from './page-data'
 
 /** Bytes of a cache line. */
@@ -14,9 +14,15 @@ export function objectName(object: HotObject): string {
   return object.region === 'anonymous' ? `mapped ${object.name}` : object.name
 }
 
-/** Part of the events on an object that are false sharing; null where that is not known. */
-export function falseShare({ sharing, events }: HotObject): number | null {
-  return sharing.true + sharing.false > 0 ? sharing.false / events : null
+/**
+ * Part of the events on an object that are false sharing: `60 %`, or from the least to the most where that is not
+ * known of all of them.
+ */
+export function falseShare({ sharing, events }: HotObject): string {
+  if (sharing.true + sharing.false === 0) return 'not known'
+  const least = percent(sharing.false / events)
+  const most = percent((sharing.false + sharing.unknown) / events)
+  return least === most ? least : `${least} to ${most}`
 }
 
 /** How long its blocks are there: `freed after 20 ms`, `never freed`, or nothing where that is not known. */

@@ -546,6 +546,7 @@ export type Reliability = {
   evidence: Evidence;
   inferred: number;
   unseen: number | null;
+  missing: number | null;
   enough: boolean;
   too_few: string | null;
   text: Array<string>;

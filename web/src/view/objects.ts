@@ -107,7 +107,6 @@ function row(object: HotObject, index: number, store: Store): HTMLTableRowElemen
   const name = el('button', { type: 'button', 'aria-pressed': `${pressed}` }, objectName(object))
   const of = object.element === '' ? '' : ` of ${object.element}`
   const called = object.callers[0] ? `, called from ${object.callers[0]}` : ''
-  const falsely = falseShare(object)
   const tr = el(
     'tr',
     { class: pressed ? 'on' : '', 'data-object': index },
@@ -116,7 +115,7 @@ function row(object: HotObject, index: number, store: Store): HTMLTableRowElemen
     el('td', { class: 'number' }, object.blocks > 0 ? grouped(object.blocks) : '–', el('small', {}, lifetime(object))),
     el('td', {}, threadList(object.threads)),
     el('td', { class: 'number' }, grouped(object.events), el('small', {}, percent(object.share))),
-    el('td', { class: 'number' }, falsely === null ? 'not known' : percent(falsely)),
+    el('td', { class: 'number' }, falseShare(object)),
   )
   tr.addEventListener('click', () => {
     store.set({ object: store.state.object === index ? null : index })

@@ -45,8 +45,9 @@ test('objects are named by what is known of them', () => {
   expect(objectName(object({ region: 'anonymous', name: 'in f at a.c:7' }))).toBe('mapped in f at a.c:7')
   expect(objectName(object({ region: 'heap', name: '' }))).toBe('heap memory in no known block')
   expect(objectName(object({ region: 'stack', name: '' }))).toBe('stack')
-  expect(falseShare(object({}))).toBe(0.6)
-  expect(falseShare(object({ sharing: { true: 0, false: 0, unknown: 100 } }))).toBe(null)
+  expect(falseShare(object({}))).toBe('60 %')
+  expect(falseShare(object({ sharing: { true: 0, false: 0, unknown: 100 } }))).toBe('not known')
+  expect(falseShare(object({ sharing: { true: 10, false: 40, unknown: 50 } }))).toBe('40 % to 90 %')
 })
 
 test('blocks are told with how long they are there', () => {

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use types::numbers::grouped;
 
 /// Bytes of a line.
-const LINE: u64 = 64;
+pub(super) const LINE: u64 = 64;
 /// Most lines of a group whose bytes are looked at.
 const LINES_LOOKED_AT: usize = 64;
 /// Most runs of bytes of a thread that are named.

@@ -5,7 +5,8 @@
 use crate::causes::advice::Language;
 use crate::causes::code::Origin;
 use crate::causes::group::{Class, Group, Origins};
-use crate::causes::memory::{Memory, array_of};
+use crate::causes::memory::{LINE, Memory, array_of};
+use crate::causes::own::{Known, are_own};
 use crate::causes::side::{ByThread, Side as Seen};
 use crate::causes::{CauseKind, Part, Side};
 use crate::lines::{AccessKind, base_name};
@@ -21,6 +22,8 @@ const MAX_RANGES: usize = 4;
 const OF_ANOTHER_BLOCK: &str = " of a block beside it";
 /// Names of fields and variables in a sentence.
 const MAX_NAMES: usize = 3;
+/// Share of a finding's events from which on all of its lines are known.
+const MOST: f64 = 0.99;
 /// Most callers of a side.
 const MAX_CALLERS: usize = 4;
 
@@ -91,8 +94,8 @@ fn side(origin: &Origin, seen: &Seen, group: &Group, memory: &Memory<'_>) -> Sid
     let is_data = !matches!(group.class, Class::Sync(_));
     let both = seen.kind() == AccessKind::Update && !written.is_empty() && !read.is_empty();
     let split = (is_data && both).then(|| (part(&written), part(&read)));
-    // "Bytes of their own" twice tells less than once.
-    let unnamed = |part: &Part| part.fields.is_empty() && has_own_bytes(&part.bytes);
+    // "Bytes of their own" and "many of its bytes" twice tell less than once.
+    let unnamed = |part: &Part| part.fields.is_empty() && (part.own || are_scattered(&part.bytes));
     let (what, only_reads) = match split {
         Some((what, read)) if !unnamed(&what) || !unnamed(&read) => (what, Some(read)),
         _ => (part(&seen.bytes()), None),
@@ -131,6 +134,7 @@ fn part(bytes: &ByThread, group: &Group, memory: &Memory<'_>, fortran: bool) -> 
         None => bytes.keys().map(|(line, _)| *line).next(),
     };
     let Some(line) = line else { return Part::default() };
+    let own = are_own(bytes, known(group, memory));
     let names = |line: u64| {
         let of_line = bytes.iter().filter(|((of, _), _)| *of == line);
         let mask = of_line.map(|(_, mask)| mask).fold(0, |a, b| a | b);
@@ -143,7 +147,7 @@ fn part(bytes: &ByThread, group: &Group, memory: &Memory<'_>, fortran: bool) -> 
     let elsewhere = others(bytes, line, &fields, &names);
     if !elsewhere.is_empty() {
         let fields = fields.into_iter().chain(elsewhere).collect();
-        return Part { bytes: String::new(), fields };
+        return Part { fields, ..Part::default() };
     }
     // Names are those of the one line, and so are their bytes.
     let of_line =
@@ -160,7 +164,15 @@ fn part(bytes: &ByThread, group: &Group, memory: &Memory<'_>, fortran: bool) -> 
     if is_beside && !bytes.is_empty() {
         bytes += OF_ANOTHER_BLOCK;
     }
-    Part { bytes, fields }
+    Part { bytes, fields, own }
+}
+
+/// What is known of a finding's lines.
+fn known(group: &Group, memory: &Memory<'_>) -> Known {
+    let told: u64 = group.lines.values().sum();
+    let pieces = memory.of_object(group.object());
+    let lines = pieces.map(|piece| piece.bytes.div_ceil(LINE)).sum();
+    Known { all: told as f64 >= group.events as f64 * MOST, lines }
 }
 
 /// Names of the fields that threads use which use nothing on the line: those that are not named
@@ -257,11 +269,10 @@ fn part_words(part: &Part, object: &str) -> String {
     if all.len() > MAX_NAMES {
         quoted.push(format!("{} more", all.len() - MAX_NAMES));
     }
-    let own = has_own_bytes(&part.bytes);
     match (quoted.is_empty(), part.bytes.is_empty()) {
         (true, true) => String::new(),
-        (true, false) if own && are_scattered(&part.bytes) => " bytes of their own".into(),
-        (true, false) if own => format!(" bytes of their own ({})", part.bytes),
+        (true, false) if part.own && are_scattered(&part.bytes) => " bytes of their own".into(),
+        (true, false) if part.own => format!(" bytes of their own ({})", part.bytes),
         (true, false) if are_scattered(&part.bytes) => " many of its bytes".into(),
         (true, false) => format!(" bytes {}", part.bytes),
         (false, true) => format!(" {}", list(&quoted)),
@@ -275,15 +286,6 @@ fn without_folders(caller: &str) -> String {
         Some((function, at)) => format!("{function} at {}", base_name(at)),
         None => caller.to_owned(),
     }
-}
-
-/// Whether each thread's range differs from all others'.
-fn has_own_bytes(bytes: &str) -> bool {
-    let bytes = bytes.trim_end_matches(OF_ANOTHER_BLOCK);
-    let ranges = bytes.split(", ").filter_map(|one| one.strip_prefix('T')?.split_once(' '));
-    let ranges: Vec<&str> = ranges.map(|(_, range)| range).collect();
-    let different: std::collections::BTreeSet<&str> = ranges.iter().copied().collect();
-    !ranges.is_empty() && different.len() == ranges.len()
 }
 
 /// Whether a thread has more bytes than are named, here and there.
@@ -353,8 +355,6 @@ mod tests {
         assert_eq!(range_words(&of(&[(1, "0–7"), (2, "0–7")])), "0–7");
         assert_eq!(range_words(&of(&[(1, "0–7"), (2, "8–15")])), "T1 0–7, T2 8–15");
         assert_eq!(range_words(&[]), "");
-        assert!(has_own_bytes("T1 0–7, T2 8–15, …") && !has_own_bytes("0–7"));
-        assert!(!has_own_bytes("T1 0–7, T2 8–15, T3 0–7"));
         assert!(are_scattered("T1 0 40 …, T2 8") && !are_scattered("T1 0–7, T2 8–15, …"));
     }
 }

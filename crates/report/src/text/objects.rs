@@ -37,15 +37,22 @@ pub(super) fn write_objects(out: &mut String, style: TextStyle, objects: &Object
     more(out, objects.all as usize, list.len(), "objects", "--lines N, or threadtalk export")
 }
 
+/// The part of false sharing in the events of an object, from the least to the most where that is
+/// not known of all of them.
+fn false_share(object: &HotObject) -> Option<String> {
+    let sharing = &object.sharing;
+    let part = |events: u64| percent(events as f64 / sharing.total() as f64);
+    let (least, most) = (part(sharing.falsely), part(sharing.falsely + sharing.unknown));
+    match sharing.truly + sharing.falsely {
+        0 => None,
+        _ if least == most => Some(least),
+        _ => Some(format!("{least} to {most}")),
+    }
+}
+
 fn details(object: &HotObject) -> String {
-    let known = object.sharing.truly + object.sharing.falsely;
-    let falsely = match known {
-        0 => String::new(),
-        _ => format!(
-            ", {} false sharing",
-            percent(object.sharing.falsely as f64 / object.sharing.total() as f64)
-        ),
-    };
+    let falsely =
+        false_share(object).map_or(String::new(), |part| format!(", {part} false sharing"));
     let lines = match object.lines {
         0 => String::new(),
         1 => ", on one cache line that is known".into(),
