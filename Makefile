@@ -19,7 +19,7 @@ WEB_SOURCES := $(shell find web -type d \( -name node_modules -o -name dist \) -
 
 # The crates that cargo tests itself: all but the injected engine, which cannot carry a test
 # harness, and the end-to-end tests, which need everything built first.
-TESTED := --workspace --exclude threadtalk-agent --exclude threadtalk-e2e
+TESTED := --workspace --exclude threadtalk-e2e
 
 .PHONY: help build test lab try-lab check check-web hooks test-web page-types test-rust test-e2e test-browser stress soak fuzz demo bench \
 	screenshots bench-findings bench-online bench-pairs bench-placement bench-sampling bench-simulate bench-streams \
@@ -61,7 +61,7 @@ try-lab: packages-test
 check: packages-test check-web ## formatting, lints, layering, licences, file sizes, documents and words
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --workspace --exclude threadtalk-agent --all-targets --quiet -- -D warnings
-	$(CARGO) clippy --profile agent -p threadtalk-agent --quiet -- -D warnings
+	$(CARGO) clippy --profile agent -p threadtalk-agent --all-targets --quiet -- -D warnings
 	$(CARGO) xtask check
 	make/check-c.sh
 

@@ -12,7 +12,7 @@
 //!
 //! Path of control: [`start`] → [`stubs`] → [`dispatch`] and [`syscalls`]; state: [`session`],
 //! [`thread`], [`shadow`], [`counting`], [`modules`].
-#![no_std]
+#![cfg_attr(not(test), no_std)]
 extern crate alloc;
 
 /// Variables that the slow paths define.
@@ -67,9 +67,10 @@ mod thread;
 mod tracked;
 mod windows;
 
-#[global_allocator]
+#[cfg_attr(not(test), global_allocator)]
 static HEAP: heap::Heap = heap::Heap::new();
 
+#[cfg(not(test))]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo) -> ! {
     sys::complain(b"threadtalk: internal error in the injected engine; please report it\n");
@@ -81,6 +82,7 @@ fn panic(_: &core::panic::PanicInfo) -> ! {
 
 // Referred to by precompiled `core`, never reached, as panics abort. Hidden: exported, they would
 // take the place of the program's own and break its exceptions.
+#[cfg(not(test))]
 core::arch::global_asm!(
     ".globl rust_eh_personality",
     ".hidden rust_eh_personality",

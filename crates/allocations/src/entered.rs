@@ -7,7 +7,7 @@ macro_rules! entered {
     (@one $name:ident, $rust:ident, $stack:literal, $rbp:literal) => {
         /// # Safety
         /// As for the C library's function of this name.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(test), unsafe(no_mangle))]
         #[unsafe(naked)]
         pub unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
@@ -22,7 +22,7 @@ macro_rules! entered {
         $(
             /// # Safety
             /// As for the C library's function of this name.
-            #[unsafe(no_mangle)]
+            #[cfg_attr(not(test), unsafe(no_mangle))]
             #[unsafe(naked)]
             pub unsafe extern "C" fn $name() {
                 // The two more do not fit into registers.

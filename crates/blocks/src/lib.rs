@@ -27,6 +27,9 @@
 //! Neighbours: `wire::blocks` is the shared layout, `recorder` the other side, `allocations` and
 //! `injected` what such libraries have in common.
 
+// Tests have no hooks: the program's calls are the harness's own.
+#![cfg_attr(test, allow(dead_code, non_snake_case))]
+
 mod follow;
 mod groups;
 mod hooks;
@@ -37,12 +40,12 @@ mod sanitized;
 mod session;
 
 /// For unwinding.
-#[global_allocator]
+#[cfg_attr(not(test), global_allocator)]
 static HEAP: injected::heap::Heap<{ 1 << 20 }> = injected::heap::Heap::new();
 
 /// Runs before the program's own constructors, where the loader's order allows.
 #[used]
-#[unsafe(link_section = ".init_array")]
+#[cfg_attr(not(test), unsafe(link_section = ".init_array"))]
 static AT_START: extern "C" fn() = {
     extern "C" fn at_start() {
         session::attach();

@@ -34,6 +34,9 @@
 //! Neighbours: `wire::data` is the shared layout, `recorder::data` the other side, `shim` places
 //! threads and their stacks, `allocations` and `injected` hold what such libraries have in common.
 
+// Tests have no hooks: the program's calls are the harness's own.
+#![cfg_attr(test, allow(dead_code, non_snake_case))]
+
 mod ask;
 mod attach;
 mod fixed;
@@ -50,12 +53,12 @@ mod small;
 mod ways;
 
 /// For unwinding.
-#[global_allocator]
+#[cfg_attr(not(test), global_allocator)]
 static HEAP: injected::heap::Heap<{ 1 << 20 }> = injected::heap::Heap::new();
 
 /// Runs before the program's own constructors, where the loader's order allows.
 #[used]
-#[unsafe(link_section = ".init_array")]
+#[cfg_attr(not(test), unsafe(link_section = ".init_array"))]
 static AT_START: extern "C" fn() = {
     extern "C" fn at_start() {
         attach::attach();
@@ -65,7 +68,7 @@ static AT_START: extern "C" fn() = {
 
 /// When the program exits: looks where its data is.
 #[used]
-#[unsafe(link_section = ".fini_array")]
+#[cfg_attr(not(test), unsafe(link_section = ".fini_array"))]
 static AT_EXIT: extern "C" fn() = {
     extern "C" fn at_exit() {
         reading::finish();

@@ -188,7 +188,7 @@ macro_rules! program_hooks {
 
         /// # Safety
         /// As for `execve`.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(test), unsafe(no_mangle))]
         pub unsafe extern "C" fn execve(path: *const c_char, arguments: Strings, variables: Strings) -> c_int {
             // SAFETY: the program's own arguments.
             unsafe { programs::execve::<$ours>(path, arguments, variables) }
@@ -196,7 +196,7 @@ macro_rules! program_hooks {
 
         /// # Safety
         /// As for `execvpe`.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(test), unsafe(no_mangle))]
         pub unsafe extern "C" fn execvpe(file: *const c_char, arguments: Strings, variables: Strings) -> c_int {
             // SAFETY: the program's own arguments.
             unsafe { programs::execvpe::<$ours>(file, arguments, variables) }
@@ -204,7 +204,7 @@ macro_rules! program_hooks {
 
         /// # Safety
         /// As for `fexecve`.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(test), unsafe(no_mangle))]
         pub unsafe extern "C" fn fexecve(fd: c_int, arguments: Strings, variables: Strings) -> c_int {
             // SAFETY: the program's own arguments.
             unsafe { programs::fexecve::<$ours>(fd, arguments, variables) }
@@ -223,7 +223,7 @@ macro_rules! program_hooks {
 
         /// # Safety
         /// As for `system`, which is a cancellation point.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(test), unsafe(no_mangle))]
         pub unsafe extern "C-unwind" fn system(command: *const c_char) -> c_int {
             type Call = unsafe extern "C-unwind" fn(*const c_char) -> c_int;
             let Some(next) = $crate::next!(c"system": Call) else { return -1 };
@@ -233,7 +233,7 @@ macro_rules! program_hooks {
 
         /// # Safety
         /// As for `popen`.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(test), unsafe(no_mangle))]
         pub unsafe extern "C" fn popen(command: *const c_char, mode: *const c_char) -> *mut c_void {
             type Call = unsafe extern "C" fn(*const c_char, *const c_char) -> *mut c_void;
             let Some(next) = $crate::next!(c"popen": Call) else { return core::ptr::null_mut() };
@@ -244,7 +244,7 @@ macro_rules! program_hooks {
     (@array $ours:ty; $($array:ident = $list:ident),*) => {$(
         /// # Safety
         /// As for the C library's function of this name.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(test), unsafe(no_mangle))]
         pub unsafe extern "C" fn $array(path: *const c_char, arguments: Strings) -> c_int {
             // SAFETY: the program's own arguments.
             unsafe { programs::$array::<$ours>(path, arguments) }
@@ -257,7 +257,7 @@ macro_rules! program_hooks {
     (@row $list:ident, $array:ident) => {
         /// # Safety
         /// As for the C library's function of this name.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(test), unsafe(no_mangle))]
         #[unsafe(naked)]
         pub unsafe extern "C" fn $list() -> c_int {
             core::arch::naked_asm!(
@@ -282,7 +282,7 @@ macro_rules! program_hooks {
     (@spawn $ours:ty; $($hook:ident = $name:literal $search:literal),*) => {$(
         /// # Safety
         /// As for `posix_spawn`.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(test), unsafe(no_mangle))]
         pub unsafe extern "C" fn $hook(
             pid: *mut libc::pid_t,
             path: *const c_char,

@@ -148,7 +148,7 @@ macro_rules! thread_hooks {
     ($ours:ty) => {
         /// # Safety
         /// As for `pthread_create`.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(test), unsafe(no_mangle))]
         pub unsafe extern "C" fn pthread_create(
             thread: *mut libc::pthread_t,
             attributes: *const libc::pthread_attr_t,
@@ -165,7 +165,7 @@ macro_rules! thread_hooks {
 
         /// # Safety
         /// As for `thrd_create`.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(test), unsafe(no_mangle))]
         pub unsafe extern "C" fn thrd_create(
             thread: *mut libc::pthread_t,
             routine: $crate::threads::C11Routine,

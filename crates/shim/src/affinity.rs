@@ -18,7 +18,7 @@ type PthreadCall = unsafe extern "C" fn(pthread_t, usize, *mut c_void) -> c_int;
 
 /// # Safety
 /// As for `sched_getaffinity`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn sched_getaffinity(pid: pid_t, size: usize, mask: *mut c_void) -> c_int {
     let Some(next) = next!(c"sched_getaffinity": SchedCall) else { return no_such_call() };
     // SAFETY: the program's own call; on success its buffer holds `size` bytes.
@@ -33,7 +33,7 @@ pub unsafe extern "C" fn sched_getaffinity(pid: pid_t, size: usize, mask: *mut c
 
 /// # Safety
 /// As for `pthread_getaffinity_np`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn pthread_getaffinity_np(
     thread: pthread_t,
     size: usize,
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn pthread_getaffinity_np(
 
 /// # Safety
 /// As for `sched_setaffinity`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn sched_setaffinity(pid: pid_t, size: usize, mask: *mut c_void) -> c_int {
     let Some(next) = next!(c"sched_setaffinity": SchedCall) else { return no_such_call() };
     // SAFETY: the program's own call.
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn sched_setaffinity(pid: pid_t, size: usize, mask: *mut c
 
 /// # Safety
 /// As for `pthread_setaffinity_np`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn pthread_setaffinity_np(
     thread: pthread_t,
     size: usize,

@@ -23,6 +23,9 @@
 //!
 //! Neighbours: `wire::launch` is the shared layout, `recorder::launch` the other side.
 
+// Tests have no hooks: the program's calls are the harness's own.
+#![cfg_attr(test, allow(dead_code))]
+
 mod affinity;
 mod bind;
 mod exec;
@@ -38,7 +41,7 @@ mod threads;
 /// Runs before the program's own constructors, where the loader's order allows; every hook attaches
 /// by itself when it is called earlier.
 #[used]
-#[unsafe(link_section = ".init_array")]
+#[cfg_attr(not(test), unsafe(link_section = ".init_array"))]
 static AT_START: extern "C" fn() = {
     extern "C" fn at_start() {
         plan::attach();
@@ -48,7 +51,7 @@ static AT_START: extern "C" fn() = {
 
 /// Reads the bindings back once more when the program exits.
 #[used]
-#[unsafe(link_section = ".fini_array")]
+#[cfg_attr(not(test), unsafe(link_section = ".fini_array"))]
 static AT_EXIT: extern "C" fn() = {
     extern "C" fn at_exit() {
         bind::read_back_all();

@@ -12,7 +12,7 @@ use wire::launch::{MASK_WORDS, Stranger, life};
 
 /// # Safety
 /// As for `pthread_setname_np`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn pthread_setname_np(thread: pthread_t, name: *const c_char) -> c_int {
     type Call = unsafe extern "C" fn(pthread_t, *const c_char) -> c_int;
     let Some(next) = next!(c"pthread_setname_np": Call) else { return libc::ENOSYS };
@@ -28,7 +28,7 @@ pub unsafe extern "C" fn pthread_setname_np(thread: pthread_t, name: *const c_ch
 
 /// # Safety
 /// As for `prctl`, whose arguments after the first are all machine words.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn prctl(
     option: c_int,
     a: c_ulong,

@@ -15,7 +15,7 @@ const FIRST_ERROR: usize = -4095_isize as usize;
 ///
 /// # Safety
 /// As for `syscall`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn syscall(
     number: c_long,
     a: usize,

@@ -36,6 +36,9 @@
 //! Neighbours: `wire::watch` is the shared layout, `recorder` the other side, `access` finds the
 //! accesses.
 
+// Tests have no hooks: the program's calls are the harness's own.
+#![cfg_attr(test, allow(dead_code))]
+
 mod attach;
 mod bench;
 mod board;
@@ -51,12 +54,12 @@ mod session;
 mod thread;
 
 /// For decoders, which handlers use.
-#[global_allocator]
+#[cfg_attr(not(test), global_allocator)]
 static HEAP: injected::heap::Heap<{ 16 << 20 }> = injected::heap::Heap::new();
 
 /// Runs before the program's own constructors, where the loader's order allows.
 #[used]
-#[unsafe(link_section = ".init_array")]
+#[cfg_attr(not(test), unsafe(link_section = ".init_array"))]
 static AT_START: extern "C" fn() = {
     extern "C" fn at_start() {
         attach::attach();
@@ -66,7 +69,7 @@ static AT_START: extern "C" fn() = {
 
 /// When the program exits: nothing is to be watched while exit handlers take things down.
 #[used]
-#[unsafe(link_section = ".fini_array")]
+#[cfg_attr(not(test), unsafe(link_section = ".fini_array"))]
 static AT_EXIT: extern "C" fn() = {
     extern "C" fn at_exit() {
         thread::end();

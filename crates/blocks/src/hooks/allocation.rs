@@ -183,7 +183,7 @@ pub(super) fn goes(block: Block) {
 
 /// # Safety
 /// As for `free`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn free(block: Block) {
     if real::is_early(block) {
         return;

@@ -37,7 +37,7 @@ unsafe extern "C" fn mmap_from(
 
 /// # Safety
 /// As for `munmap`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn munmap(address: Address, bytes: usize) -> c_int {
     goes(address.cast());
     // SAFETY: the program's own call.

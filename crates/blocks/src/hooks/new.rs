@@ -165,7 +165,7 @@ macro_rules! deletes {
     ($($name:ident),*) => {$(
         /// # Safety
         /// As for the operator.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(test), unsafe(no_mangle))]
         #[allow(non_snake_case, reason = "C++'s name")]
         pub unsafe extern "C-unwind" fn $name(block: Block, a: usize, b: usize) {
             static OPERATOR: Operator = Operator::new(name!($name));

@@ -8,7 +8,7 @@ type Close = unsafe extern "C" fn(*mut c_void) -> c_int;
 
 /// # Safety
 /// As for `dlclose`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn dlclose(library: *mut c_void) -> c_int {
     let Some(next) = next!(c"dlclose": Close) else { return -1 };
     // SAFETY: the program's own call.

@@ -258,7 +258,7 @@ unsafe extern "C" fn posix_memalign_from(
 
 /// # Safety
 /// As for `free`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn free(block: Block) {
     if runs::owns(block) {
         return large::free(block);
@@ -274,7 +274,7 @@ pub unsafe extern "C" fn free(block: Block) {
 
 /// # Safety
 /// As for `malloc_usable_size`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn malloc_usable_size(block: Block) -> usize {
     if runs::owns(block) {
         return large::usable(block);

@@ -35,7 +35,7 @@ type End = unsafe extern "C" fn(c_int) -> !;
 
 /// # Safety
 /// As for `_exit`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn _exit(status: c_int) -> ! {
     finish();
     if let Some(next) = injected::next!(c"_exit": End) {
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn _exit(status: c_int) -> ! {
 
 /// # Safety
 /// As for `_Exit`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 #[allow(non_snake_case, reason = "C's name")]
 pub unsafe extern "C" fn _Exit(status: c_int) -> ! {
     // SAFETY: the program's own call.

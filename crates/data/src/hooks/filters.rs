@@ -8,7 +8,7 @@ use injected::next;
 
 /// # Safety
 /// As for `prctl`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn prctl(
     option: c_int,
     a: c_ulong,
@@ -29,7 +29,7 @@ pub unsafe extern "C" fn prctl(
 ///
 /// # Safety
 /// As for `syscall`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn syscall(
     number: c_long,
     a: usize,

@@ -9,7 +9,7 @@ type Close = unsafe extern "C" fn(*mut c_void) -> c_int;
 
 /// # Safety
 /// As for `dlclose`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn dlclose(library: *mut c_void) -> c_int {
     let Some(next) = next!(c"dlclose": Close) else { return -1 };
     // SAFETY: the program's own call.
@@ -20,7 +20,7 @@ pub unsafe extern "C" fn dlclose(library: *mut c_void) -> c_int {
 
 /// The C library's own looks at its return address for a name without a folder, and for `$ORIGIN`:
 /// then ours goes on by a jump, and what is loaded is asked for the next time.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 #[unsafe(naked)]
 pub unsafe extern "C" fn dlopen(_path: *const c_char, _flags: c_int) -> *mut c_void {
     core::arch::naked_asm!(

@@ -41,7 +41,7 @@ unsafe extern "C" fn mmap_from(
 
 /// # Safety
 /// As for `munmap`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn munmap(address: Address, bytes: usize) -> c_int {
     mappings::ends(address as u64, bytes as u64);
     // SAFETY: the program's own call.
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn munmap(address: Address, bytes: usize) -> c_int {
 
 /// # Safety
 /// As for `mremap`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn mremap(
     old: Address,
     old_bytes: usize,

@@ -38,7 +38,7 @@ extern "C" fn before(number: c_long, operation: c_ulong) {
 
 /// # Safety
 /// As for `prctl`. Its callers pass what their operation needs, up to four more arguments.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn prctl(
     operation: c_int,
     a: c_ulong,
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn prctl(
 ///
 /// # Safety
 /// As for `syscall`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 #[unsafe(naked)]
 pub unsafe extern "C" fn syscall() {
     core::arch::naked_asm!(

@@ -75,7 +75,7 @@ fn change_trap(action: Option<&libc::sigaction>) -> libc::sigaction {
 
 /// # Safety
 /// As for `sigaction`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn sigaction(
     signal: c_int,
     action: *const libc::sigaction,
@@ -112,7 +112,7 @@ macro_rules! like_signal {
     ($($hook:ident = $name:literal, $flags:expr;)*) => {$(
         /// # Safety
         /// As for `signal`.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(test), unsafe(no_mangle))]
         pub unsafe extern "C" fn $hook(signal: c_int, handler: sighandler_t) -> sighandler_t {
             let Some(next) = next!($name: Signal) else { return libc::SIG_ERR };
             if signal == libc::SIGTRAP && handler::is_installed() && handler != libc::SIG_ERR {
@@ -186,7 +186,7 @@ unsafe fn change_mask(next: Mask, how: c_int, new: *const sigset_t, old: *mut si
 
 /// # Safety
 /// As for `pthread_sigmask`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn pthread_sigmask(
     how: c_int,
     new: *const sigset_t,
@@ -199,7 +199,7 @@ pub unsafe extern "C" fn pthread_sigmask(
 
 /// # Safety
 /// As for `sigprocmask`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn sigprocmask(
     how: c_int,
     new: *const sigset_t,
