@@ -8,6 +8,7 @@
 
 mod advice;
 mod code;
+mod constants;
 mod cost;
 mod expected;
 mod group;
@@ -21,13 +22,16 @@ mod side;
 mod synchronization;
 mod words;
 
+pub(crate) use constants::MUCH;
+pub(crate) use cost::share_words;
 pub use cost::{AtMost, Cost};
-pub(crate) use cost::{MUCH, share_words};
 pub use latent::{Elsewhere, LatentSharing};
 pub use synchronization::Sync;
 
 use crate::at_once;
-use crate::causes::cost::{MIN_EVENTS, MIN_HITS};
+use crate::causes::constants::{
+    FALSE_WORTH, FEW_LINES, LISTED, MIN_EVENTS, MIN_EVENTS_APART, MIN_HITS, OTHER_WORTH,
+};
 use crate::causes::expected::Visits;
 use crate::causes::group::{Class, Group, Origins};
 use crate::causes::memory::Memory;
@@ -44,20 +48,8 @@ use std::collections::{BTreeMap, HashMap};
 use ts_rs::TS;
 use types::numbers::grouped;
 
-/// The same of threads that ran one after the other for lack of processors: a line that they use
-/// all the time changes hands about once for each turn, of a few milliseconds. Fewer may be a
-/// single hand-over from each of some threads.
-const MIN_EVENTS_APART: u64 = 8;
-/// Share of all events below which a group is not listed.
-const LISTED: f64 = 0.01;
 /// Most findings.
 const MAX: usize = 16;
-/// Really shared lines are contended when they are this few; more are data that is transferred.
-const FEW_LINES: usize = 4;
-/// Shares of all events from which on a finding is worth a change where the program's own time is
-/// not known.
-const NOTABLE_FALSE: f64 = 0.05;
-const NOTABLE_OTHER: f64 = 0.25;
 
 /// A cause of transfers, and what to do about it.
 #[derive(Clone, PartialEq, Debug, Serialize, TS)]
@@ -458,7 +450,7 @@ fn finding(
 
 /// What a group's transfers cost that caches serve.
 fn cost(kind: CauseKind, group: &Group, seen: &Seen, costs: &Costs) -> Cost {
-    let least = if kind == CauseKind::FalseSharing { NOTABLE_FALSE } else { NOTABLE_OTHER };
+    let least = if kind == CauseKind::FalseSharing { FALSE_WORTH } else { OTHER_WORTH };
     let (independent, enough) = (seen.independent, seen.share >= least);
     let from_memory = seen.served.map_or(0.0, |served| served.memory);
     let of_caches = (group.events as f64 * (1.0 - from_memory)).round() as u64;
@@ -473,7 +465,7 @@ fn cost(kind: CauseKind, group: &Group, seen: &Seen, costs: &Costs) -> Cost {
         left_out(kind, group),
         seen.at_once,
         (seen.at_most, group.events as f64),
-        seen.share >= NOTABLE_FALSE,
+        seen.share >= FALSE_WORTH,
     )
 }
 

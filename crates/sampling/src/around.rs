@@ -8,7 +8,7 @@
 //! so, it was the one that was sampled last among its nearest writes; if that is the accessing
 //! thread itself, then it has its own data before it. That is communication only as long as the
 //! writer goes on writing there: the access waits until the writer is sampled doing so, within
-//! [`AGE`], which what was written once and is read ever after never is.
+//! [`OLD_AFTER`], which what was written once and is read ever after never is.
 //!
 //! *What speaks against it.* The blocks of two threads may lie between each other without any of
 //! them being both's: whether they are, distances tell, over many accesses ([`Fits`]). A block that
@@ -21,19 +21,13 @@
 //! Neighbours: `near` finds the nearest writes, `fits` counts distances, `matching` asks for what
 //! it has no evidence of.
 
+use crate::constants::{OLD_AFTER, REACH, REGION, UNSEEN};
 use crate::fits::Fits;
-use crate::near::{REACH, Write, Writes, Zone};
+use crate::near::{Write, Writes, Zone};
 use crate::observed::{BLOCK_BYTES, Hit, Side};
 use rustc_hash::{FxHashMap, FxHashSet};
 use types::ThreadId;
 
-/// Blocks of a region: 16 MiB.
-const REGION: u64 = 1 << 18;
-/// Writes that must not be missing among a block's samples: this many are by chance in one of 20
-/// cases.
-const UNSEEN: f64 = 3.0;
-/// Sampling intervals after which a write is no evidence any more.
-const AGE: u64 = 4000;
 /// Most accesses to a region that wait for evidence; beyond, the oldest go.
 const MAX_WAITING: usize = 1024;
 /// Accesses that are remembered for each write that is.
@@ -75,7 +69,7 @@ pub(crate) struct Around {
 impl Around {
     pub(crate) fn new(interval_ns: u64, most: usize) -> Self {
         Self {
-            age_ns: AGE * interval_ns,
+            age_ns: OLD_AFTER * interval_ns,
             most: most.max(1),
             writes: Writes::default(),
             regions: FxHashMap::default(),
@@ -260,8 +254,8 @@ mod tests {
         assert_eq!(writer(&mut around, 51, 0, 20), None);
         assert_eq!(writer(&mut around, 99, 1, 20), None);
         assert_eq!(writer(&mut around, 201, 0, 20), None);
-        assert_eq!(writer(&mut around, 51, 1, 10 + AGE), Some(0));
-        assert_eq!(writer(&mut around, 51, 1, 11 + AGE), None);
+        assert_eq!(writer(&mut around, 51, 1, 10 + OLD_AFTER), Some(0));
+        assert_eq!(writer(&mut around, 51, 1, 11 + OLD_AFTER), None);
         // A third thread sees what was written last, and no thread sees its own write.
         written(&mut around, 1, 0..100, 30);
         assert_eq!(writer(&mut around, 51, 2, 40), Some(1));
@@ -311,12 +305,12 @@ mod tests {
         around.note(ARRAY + 90, &side(0), 30, true, &mut hits);
         around.note(ARRAY + 52, &side(0), 30, false, &mut hits);
         assert_eq!(hits, []);
-        around.note(ARRAY + 54, &side(0), 20 + AGE, true, &mut hits);
+        around.note(ARRAY + 54, &side(0), 20 + OLD_AFTER, true, &mut hits);
         assert_eq!(hits, [hit]);
         // Once, and not after too long a time.
         around.note(ARRAY + 54, &side(0), 30, true, &mut hits);
         around.wait(&found, hit);
-        around.note(ARRAY + 54, &side(0), 21 + AGE, true, &mut hits);
+        around.note(ARRAY + 54, &side(0), 21 + OLD_AFTER, true, &mut hits);
         assert_eq!(hits.len(), 1);
         // One such access says nothing, many do, and the more the more; each block once.
         assert_eq!(around.part(&hit), 0.0);

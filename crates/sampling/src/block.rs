@@ -5,18 +5,12 @@
 //!
 //! Neighbours: `table` keeps the blocks, `matching` decides.
 
+use crate::constants::{IN_COMPANY, MEDIAN_STEP, MIN_IN_COMPANY};
 use crate::observed::{Hit, Side, Stream};
 use types::ThreadId;
 
 /// Threads that a block remembers; of more, the one that has not come for longest goes.
 const SLOTS: usize = 32;
-/// A thread's samples in company over which it is asked what part of them is at the block: long ago
-/// counts exponentially less.
-const WINDOW: f64 = 64.0;
-/// Fewer samples than this say little.
-const MIN: f64 = 8.0;
-/// Each write brings what is usual between two nearer to their median by this factor.
-const STEP: f64 = 1.5;
 /// Most accesses of a block that wait for later evidence; beyond, the oldest go.
 const PENDING: usize = 64;
 
@@ -40,9 +34,11 @@ impl Slot {
     /// What part of its samples is at the block, when it has been sampled so often in company.
     /// Alone it does not wait, and so is there for less of its time.
     pub(crate) fn share(&self, samples: u64) -> f64 {
-        let faded = |samples: f64| -(-samples / WINDOW).exp_m1() / -(-1.0 / WINDOW).exp_m1();
-        let at_it = self.at_it * (-(samples.saturating_sub(self.counted) as f64) / WINDOW).exp();
-        (at_it / faded((samples as f64).max(MIN))).min(1.0)
+        let faded =
+            |samples: f64| -(-samples / IN_COMPANY).exp_m1() / -(-1.0 / IN_COMPANY).exp_m1();
+        let at_it =
+            self.at_it * (-(samples.saturating_sub(self.counted) as f64) / IN_COMPANY).exp();
+        (at_it / faded((samples as f64).max(MIN_IN_COMPANY))).min(1.0)
     }
 }
 
@@ -117,15 +113,15 @@ impl Block {
         let slot = self.slot(side.thread, time_ns);
         slot.seen_ns = time_ns;
         if noted.is_there && slot.counted < in_company {
-            slot.at_it *= (-((in_company - slot.counted) as f64) / WINDOW).exp();
+            slot.at_it *= (-((in_company - slot.counted) as f64) / IN_COMPANY).exp();
             slot.at_it += 1.0;
             slot.counted = in_company;
         }
         if writes {
             if slot.write.is_some() && since_write > 0 {
                 let is_longer = since_write as f64 > slot.usual;
-                slot.usual *= if is_longer { STEP } else { 1.0 / STEP };
-                slot.usual = slot.usual.clamp(1.0, WINDOW * MIN);
+                slot.usual *= if is_longer { MEDIAN_STEP } else { 1.0 / MEDIAN_STEP };
+                slot.usual = slot.usual.clamp(1.0, IN_COMPANY * MIN_IN_COMPANY);
             }
             let recent = slot.write.filter(|_| since_write <= noted.longest);
             let before = recent.map_or(0, |write| write.bytes);

@@ -11,20 +11,11 @@
 //! ran.
 
 use crate::block::{Block, Slot, Written};
+use crate::constants::{CERTAIN_WITHIN, FORGOTTEN_AFTER, NEW_WITHIN, TIMES_USUAL};
 use crate::history::Histories;
 use crate::observed::Stream;
 use rustc_hash::FxHashSet;
 use types::ThreadId;
-
-/// A thread's own samples for which its write is new, whatever is usual; or sampling intervals.
-const SHORT: u64 = 20;
-/// This many times as many as usually lie between its writes: of what a thread does at random
-/// times, one part in fifty comes later than this many medians.
-const USUAL: f64 = 8.0;
-/// Sampling intervals after which a write is forgotten.
-const LONG: u64 = 1000;
-/// Sampling intervals within which a thread that runs is sampled for certain.
-const RUNS: u64 = 2;
 
 /// What another thread's write says about an access: that it is communication (worst first)
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -50,17 +41,17 @@ pub(crate) struct Judge {
 impl Judge {
     /// Most of a thread's samples for which its write is new.
     pub(crate) fn short(&self, slot: Option<&Slot>) -> u64 {
-        SHORT.max(slot.map_or(0, |slot| (USUAL * slot.usual) as u64))
+        NEW_WITHIN.max(slot.map_or(0, |slot| (TIMES_USUAL * slot.usual) as u64))
     }
 
     /// The same in time.
     fn short_ns(&self) -> u64 {
-        SHORT * self.interval_ns
+        NEW_WITHIN * self.interval_ns
     }
 
     /// Age after which a write is forgotten.
     pub(crate) fn long(&self) -> u64 {
-        LONG * self.interval_ns
+        FORGOTTEN_AFTER * self.interval_ns
     }
 
     /// What the last write of another thread than `thread` says about its access to the block now.
@@ -101,7 +92,8 @@ impl Judge {
     }
 
     fn may_have_run_since(&self, thread: ThreadId, time_ns: Option<u64>) -> bool {
-        let until = self.histories.last(thread).map_or(0, |last| last + RUNS * self.interval_ns);
+        let until =
+            self.histories.last(thread).map_or(0, |last| last + CERTAIN_WITHIN * self.interval_ns);
         time_ns.is_some_and(|time_ns| until >= time_ns)
     }
 

@@ -6,9 +6,9 @@
 //! sampled write as anywhere else: with writes every `spacing` blocks, it is within `d` of one in 1
 //! − exp(−(2 d + 1) / spacing) of all cases (a Poisson process). If each thread has pieces of its
 //! own, then the closest distances are missing. So distances are counted in units of the spacing,
-//! and the smallest ones of which there should be enough to tell ([`EXPECTED`]) are compared with
-//! what there should be: their quotient is the part of the accesses that are to the same blocks.
-//! The more samples there are, the smaller these distances are, down to the same block.
+//! and the smallest ones of which there should be enough to tell ([`MIN_EXPECTED`]) are compared
+//! with what there should be: their quotient is the part of the accesses that are to the same
+//! blocks. The more samples there are, the smaller these distances are, down to the same block.
 //!
 //! What is told by distances of more than 16 KiB is not believed ([`RESOLUTION`]); others tell by
 //! pages of 4 KiB, but never by smaller pieces (CDSM, kMAF). At the borders of pieces threads come
@@ -23,22 +23,13 @@
 //!
 //! Neighbours: `around` measures distances.
 
+use crate::constants::{MIN_EXPECTED, MIN_GAPS, MIN_PART, REGION, RESOLUTION};
 use crate::near::Zone;
 use rustc_hash::{FxHashMap, FxHashSet};
 use types::ThreadId;
 
 /// Distances of 2⁻¹³, 2⁻¹², … 1 spacings and more are told apart, and the same block.
 const BINS: usize = 15;
-/// Gaps with accesses from which on anything is said.
-const ENOUGH: u32 = 8;
-/// This many are expected within the smallest distance that is looked at.
-const EXPECTED: f64 = 8.0;
-/// Blocks: the smallest distance that can be told must not be larger.
-const RESOLUTION: f64 = 256.0;
-/// A smaller part than this is none: what lies at the borders of pieces comes close, too.
-const MIN_PART: f64 = 0.4;
-/// Blocks of a region: 16 MiB.
-const REGION: u64 = 1 << 18;
 /// In place of a region: the whole process.
 const EVERYWHERE: u64 = u64::MAX;
 /// Most regions of pairs that are kept apart.
@@ -88,7 +79,7 @@ impl Fits {
     /// The part of the accesses like this one that are to blocks which the other thread writes, 0 …
     /// 1; 0 as well where distances are too large to tell. `None`: there are too few.
     pub(crate) fn part(&self, pair: PairOf, block: u64) -> Option<f64> {
-        let of = |region| self.fits.get(&(pair, region)).filter(|fit| fit.gaps >= ENOUGH);
+        let of = |region| self.fits.get(&(pair, region)).filter(|fit| fit.gaps >= MIN_GAPS);
         of(block / REGION).or_else(|| of(EVERYWHERE)).map(Fit::part)
     }
 
@@ -116,7 +107,7 @@ impl Fit {
             within += of_bin;
             let distance = (k as f64 - (BINS - 1) as f64).exp2() * spacing;
             let expected = count * -(-(2.0 * distance.floor() + 1.0) / spacing).exp_m1();
-            if expected >= EXPECTED {
+            if expected >= MIN_EXPECTED {
                 let part = (f64::from(within) / expected).min(1.0);
                 let part = finer.iter().rev().fold(part, |part, &(within, expected)| {
                     if is_fewer(within, part * expected) {

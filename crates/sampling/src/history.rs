@@ -9,19 +9,13 @@
 //!
 //! Neighbours: `evidence` asks how old a write is, `together` who ran when a thread waited.
 
+use crate::constants::{AGAIN, HALF_GAP, USUAL_GAPS, USUAL_OF};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use types::ThreadId;
 
 /// Samples of a thread that are remembered.
 const SAMPLES: usize = 256;
-/// Of these, the latest `USUAL_OF` say what is usual; after `AGAIN` more they are looked at anew.
-const USUAL_OF: usize = 64;
-const AGAIN: u32 = 16;
-/// In a gap of more than this many usual ones the thread did not run, but for half a usual one at
-/// each end: that is what samples miss of a turn on average.
-const GAP: f64 = 1.6;
-const END: f64 = 0.5;
 
 /// When each thread was sampled lately. Everything comes about in order of time.
 #[derive(Debug)]
@@ -111,7 +105,7 @@ impl History {
             latest.clone().zip(latest.skip(1)).map(|(one, next)| next - one).collect();
         gaps.sort_unstable();
         let at = |part: usize| gaps.get(gaps.len() * part / 8).copied().unwrap_or(0);
-        let turns = at(1) as f64 <= GAP * interval_ns as f64;
+        let turns = at(1) as f64 <= USUAL_GAPS * interval_ns as f64;
         if turns { interval_ns } else { at(4) }
     }
 
@@ -122,20 +116,20 @@ impl History {
     fn ran(&self, time_ns: u64, now_ns: u64) -> Option<bool> {
         let after = self.times.partition_point(|&time| time < time_ns);
         let next = self.times.get(after).copied();
-        let soon = next.is_some_and(|next| next - time_ns <= self.gap_ns(END));
+        let soon = next.is_some_and(|next| next - time_ns <= self.gap_ns(HALF_GAP));
         let Some(last) = after.checked_sub(1).map(|before| self.times[before]) else {
             // What is no longer remembered may have been.
             return Some(soon || self.is_full());
         };
-        if soon || time_ns - last <= self.gap_ns(END) {
+        if soon || time_ns - last <= self.gap_ns(HALF_GAP) {
             return Some(true);
         }
         match next {
-            Some(next) => Some(next - last <= self.gap_ns(GAP)),
+            Some(next) => Some(next - last <= self.gap_ns(USUAL_GAPS)),
             None => {
                 // It may be seen to have come back just now.
-                let is_over = now_ns.saturating_sub(last) > self.gap_ns(GAP)
-                    && now_ns.saturating_sub(time_ns) > self.gap_ns(END);
+                let is_over = now_ns.saturating_sub(last) > self.gap_ns(USUAL_GAPS)
+                    && now_ns.saturating_sub(time_ns) > self.gap_ns(HALF_GAP);
                 is_over.then_some(false)
             }
         }

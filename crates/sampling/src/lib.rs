@@ -14,6 +14,7 @@
 //! | `block.rs` | what is known of a block of memory: its latest threads |
 //! | `table.rs` | the blocks that were sampled lately, in bounded memory |
 //! | `hits.rs` | hits by pair of threads, and by line and code site |
+//! | `constants.rs` | every number that was chosen, and why |
 //! | `estimate.rs` | from hits to events with an interval of confidence |
 //!
 //! Neighbours: `perf` and the library inside the program deliver the accesses, `recorder` numbers
@@ -21,6 +22,7 @@
 
 mod around;
 mod block;
+mod constants;
 mod estimate;
 mod evidence;
 mod fits;

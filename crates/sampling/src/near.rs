@@ -2,21 +2,14 @@
 //!
 //! Neighbours: `around` says who wrote the block.
 
+use crate::constants::{LEAST_NEAR, MEAN_GAPS, MOST_NEAR, REACH};
 use std::collections::BTreeMap;
 use types::ThreadId;
 
-/// Blocks below and above in which writes are near: 16 MiB.
-pub(crate) const REACH: u64 = 1 << 18;
 /// At most this many writes are looked at on each side, of all threads together. After `ENOUGH` of
 /// them it suffices to know the threads that have come up.
 const LOOKED_AT: usize = 128;
 const ENOUGH: usize = 16;
-/// Most of a thread's on each side that say how far apart they are, and least.
-const MAX: usize = 5;
-const MIN: usize = 4;
-/// A gap lies between the blocks that a thread writes, not beyond their end, if it is at most this
-/// many mean gaps long: of random gaps 2 % are longer.
-const GAP: f64 = 4.0;
 
 /// The last sampled write of a thread to a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,21 +22,21 @@ pub(crate) struct Write {
 /// Blocks on one side, from the nearest on.
 #[derive(Clone, Copy, Debug, Default)]
 struct Run {
-    blocks: [u64; MAX],
+    blocks: [u64; MOST_NEAR],
     count: usize,
 }
 
 impl Run {
     fn push(&mut self, block: u64) {
         let is_known = self.count > 0 && self.blocks[self.count - 1] == block;
-        if self.count < MAX && !is_known {
+        if self.count < MOST_NEAR && !is_known {
             self.blocks[self.count] = block;
             self.count += 1;
         }
     }
 
     fn is_full(&self) -> bool {
-        self.count == MAX
+        self.count == MOST_NEAR
     }
 
     fn blocks(&self) -> &[u64] {
@@ -79,7 +72,7 @@ pub(crate) struct Zone {
 impl Zone {
     /// Blocks within which the next write is one around here, too.
     pub(crate) fn reach(&self) -> u64 {
-        ((GAP * self.spacing) as u64 + 1).min(REACH)
+        ((MEAN_GAPS * self.spacing) as u64 + 1).min(REACH)
     }
 }
 
@@ -87,10 +80,10 @@ impl Near {
     /// Where the block lies among these writes, if it does.
     pub(crate) fn zone(&self, block: u64) -> Option<Zone> {
         let (below, above) = (self.below.blocks(), self.above.blocks());
-        if below.len() < MIN || above.len() < MIN {
+        if below.len() < LEAST_NEAR || above.len() < LEAST_NEAR {
             return None;
         }
-        let mut gaps = [0; 2 * MAX];
+        let mut gaps = [0; 2 * MOST_NEAR];
         let between = |blocks: &[u64]| blocks[0].abs_diff(blocks[1]);
         let count = below.len() + above.len() - 2;
         for (gap, two) in gaps.iter_mut().zip(below.windows(2).chain(above.windows(2))) {
@@ -106,19 +99,19 @@ impl Near {
             false => (below[0], (block - below[0]).min(above[0] - block)),
         };
         let last = self.last;
-        let is_inside = length as f64 <= GAP * spacing * own_gaps + 1.0;
+        let is_inside = length as f64 <= MEAN_GAPS * spacing * own_gaps + 1.0;
         is_inside.then_some(Zone { spacing, distance, gap, last })
     }
 
     /// Whether there are enough on both sides to know that the block is none of these.
     pub(crate) fn is_elsewhere(&self, block: u64) -> bool {
-        let is_known = self.below.count >= MIN && self.above.count >= MIN;
+        let is_known = self.below.count >= LEAST_NEAR && self.above.count >= LEAST_NEAR;
         is_known && self.zone(block).is_none()
     }
 
     /// Whether there are too few to say anything, on either side.
     pub(crate) fn is_seldom(&self) -> bool {
-        self.below.count < MIN && self.above.count < MIN
+        self.below.count < LEAST_NEAR && self.above.count < LEAST_NEAR
     }
 
     /// Whether the block lies among enough others to be one of an array's.

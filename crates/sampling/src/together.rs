@@ -17,16 +17,10 @@
 //! says who ran.
 
 use crate::block::Block;
+use crate::constants::LONE;
 use crate::evidence::Judge;
 use crate::matching::Matcher;
 use crate::observed::{Hit, Side, sharing};
-
-/// Waiting alone takes this many times what a line takes from one waiting thread to the next. The
-/// latter is what is measured, by two threads that pass a line to and fro: of two that wait by
-/// turns, one's request is under way before the other one has the line, as soon as the latter's has
-/// taken it away, half-way. (Timed on Sapphire Rapids: exchanges of a line that no other thread
-/// waits for take 80 to 90 ns, while it goes to and fro at 62 to 67.)
-const LONE: f64 = 4.0 / 3.0;
 
 /// Hits that wait. Everything comes about in order of time.
 #[derive(Debug, Default)]

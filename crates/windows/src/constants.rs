@@ -281,3 +281,37 @@ pub const MIN_KNOWN: f64 = 0.3;
 pub const MIN_COMPARED: u64 = 40 * MILLISECOND;
 /// See [`MIN_COMPARED`].
 pub const FOR_COMPARING: f64 = 0.02;
+
+/// Processor time is never all for counting.
+pub(crate) const MAX_COUNTING: f64 = 0.98;
+
+/// Part of the time that checks that pass take at most. No program was found to take more than 2.7
+/// times as long between windows; a kernel for which checks told 3.6 took 1.5.
+pub(crate) const MAX_CHECKING: f64 = 0.6;
+
+/// The same of looks at what is allocated, by what a program takes that does hardly anything else.
+pub(crate) const MAX_HOOKS: f64 = 0.8;
+
+/// The same of both and translating: a compiler that was recorded whole took ten times as long.
+pub(crate) const MAX_BESIDES: f64 = 0.95;
+
+/// Checks take at least this part of the time that their number tells, as processors execute them
+/// beside other instructions: for the same kernel, 0.5 times its own time instead of 2.6 times.
+pub(crate) const LEAST_OF_CHECKS: f64 = 0.2;
+
+/// Times a budget from which on it is told that it was exceeded.
+pub(crate) const TOLERANCE: f64 = 1.1;
+
+/// Duties above this one leave no time for anything but windows.
+pub(crate) const DUTY_WITH_LOOKS: f64 = 0.9;
+
+/// Lines that can be tracked for this part of the time are tracked always.
+pub(crate) const ALWAYS: f64 = 0.95;
+
+/// What tracking may take, over what the program takes alone, while that is not known: of the
+/// benchmark's programs, none took more than three times as long.
+pub(crate) const DEAREST_TRACKING: f64 = 3.0;
+
+/// Most of the time between windows in which lines are tracked on a budget that does not pay for
+/// tracking as it is assumed to cost.
+pub(crate) const MAX_TRACKING: f64 = 0.5;

@@ -16,6 +16,7 @@
 //! share the processor time that was lost; that is also the least for windows.
 
 use crate::compared::Compared;
+use crate::constants::{LEAST_OF_CHECKS, MAX_BESIDES, MAX_CHECKING, MAX_COUNTING, MAX_HOOKS};
 use crate::constants::{MIN_EVENT_TIME, MIN_MEASURED, MIN_WINDOWS, TRANSLATION};
 use std::ops::AddAssign;
 
@@ -164,20 +165,6 @@ impl Sums {
         }
     }
 }
-
-/// Processor time is never all for counting.
-const MAX_COUNTING: f64 = 0.98;
-/// Part of the time that checks that pass take at most. No program was found to take more than 2.7
-/// times as long between windows; a kernel for which checks told 3.6 took 1.5.
-const MAX_CHECKING: f64 = 0.6;
-/// The same of looks at what is allocated, by what a program takes that does hardly anything else.
-const MAX_HOOKS: f64 = 0.8;
-/// The same of both and translating: a compiler that was recorded whole took ten times as long.
-const MAX_BESIDES: f64 = 0.95;
-
-/// Checks take at least this part of the time that their number tells, as processors execute them
-/// beside other instructions: for the same kernel, 0.5 times its own time instead of 2.6 times.
-const LEAST_OF_CHECKS: f64 = 0.2;
 
 /// Times longer than without recording, before it is measured; at least 1.
 #[derive(Clone, Copy, PartialEq, Debug)]

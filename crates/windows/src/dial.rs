@@ -44,6 +44,7 @@ use crate::constants::{
     MAX_TRANSLATING, MAX_WITHOUT_LIGHT, MIN_DUTY, MIN_MEASURED, MOST_OWED, SHORT_RUN, USUAL_COST,
     WANTED_WINDOWS, WHOLE_STEP,
 };
+use crate::constants::{ALWAYS, DEAREST_TRACKING, DUTY_WITH_LOOKS, MAX_TRACKING, TOLERANCE};
 use crate::cost::{Cost, light_slower, tracking_since};
 use crate::debts::{between, rest, saved};
 use crate::fresh::Fresh;
@@ -178,23 +179,6 @@ pub struct Exceeded {
     /// What it would be with the fewest windows.
     pub least: f64,
 }
-
-/// Times a budget from which on it is told that it was exceeded.
-const TOLERANCE: f64 = 1.1;
-
-/// Duties above this one leave no time for anything but windows.
-const DUTY_WITH_LOOKS: f64 = 0.9;
-
-/// Lines that can be tracked for this part of the time are tracked always.
-const ALWAYS: f64 = 0.95;
-
-/// What tracking may take, over what the program takes alone, while that is not known: of the
-/// benchmark's programs, none took more than three times as long.
-const DEAREST_TRACKING: f64 = 3.0;
-
-/// Most of the time between windows in which lines are tracked on a budget that does not pay for
-/// tracking as it is assumed to cost.
-const MAX_TRACKING: f64 = 0.5;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {

@@ -11,11 +11,12 @@ mod field_parts;
 mod on_line;
 mod separate;
 
+use crate::causes::constants::{FEW_LINES, NOTABLE_BESIDE, NOTABLE_FALSE, SOME_FALSE};
 use crate::causes::group::{Class, Group, Origins};
 use crate::causes::memory::Memory;
 use crate::causes::side::{ByThread, Side};
 use crate::causes::synchronization::Sync;
-use crate::causes::{CauseKind, FEW_LINES, words};
+use crate::causes::{CauseKind, words};
 use crate::lines::AccessKind;
 use crate::wording::list;
 use std::collections::BTreeMap;
@@ -25,13 +26,6 @@ use types::numbers::percent;
 const LINE: u64 = 64;
 /// Bytes of Fortran's numbers.
 const SCALARS: [u64; 3] = [4, 8, 16];
-/// Share of a lock's events next to other data from which on that is said.
-const NOTABLE_BESIDE: f64 = 0.05;
-
-/// Share of false sharing of contended data from which on that is said.
-const NOTABLE_FALSE: f64 = 0.2;
-/// The same where names tell what to move: where blocks happen to lie decides how much it is.
-const SOME_FALSE: f64 = 0.05;
 
 /// Names as they stand in a sentence.
 fn quoted(names: &[String]) -> Vec<String> {

@@ -2,27 +2,10 @@
 //!
 //! Pure. Neighbours: `price` computes it, `causes` asks for the words.
 
+use crate::causes::constants::{MANY_TIMES, MOST_SAVED, MUCH, NOTABLE_GAIN, VAGUE, WORTH};
 use serde::Serialize;
 use ts_rs::TS;
 use types::numbers::{duration, percent, short};
-
-/// Share of the processor time below which a finding is hardly worth it.
-pub(super) const WORTH: f64 = 0.02;
-/// Processor time that a data structure must not possibly cost to be called not worth a change.
-pub(crate) const MUCH: f64 = 0.2;
-/// Fewer events than this cost no measurable time (50 µs at 100 ns each).
-pub(super) const MIN_EVENTS: u64 = 500;
-/// Hits below which samples give no finding: of 20 that all are false sharing, at least 83 % are in
-/// truth, with 97.5 % confidence (Clopper and Pearson: 0.025^(1/20)); one alone could be anything.
-pub(super) const MIN_HITS: u64 = 20;
-/// Most of a program's time that mending one finding is said to save.
-const MOST_SAVED: f64 = 0.99;
-/// Width of the range of a share from which on the middle of it says nothing.
-const VAGUE: f64 = 0.5;
-/// Times as fast from which on it is said.
-const NOTABLE_GAIN: f64 = 1.1;
-/// From here on, how many times as fast is no longer a matter of numbers.
-const MANY_TIMES: f64 = 10.0;
 
 /// What a finding's transfers cost: an estimate.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, TS)]

@@ -6,14 +6,11 @@
 //! be transferred, and about how often they are. Pure. Neighbours: `causes` asks for groups whose
 //! threads hardly ran at once, `cost` has the prices.
 
+use crate::causes::constants::MIN_RETURNS;
 use analysis::{Pace, Visitor, likely_transfers, most_transfers};
 use profile::{Profile, ReturnRow};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use types::CommKind;
-
-/// Returns of a thread to a line below which nothing is said of how often it comes: of 5, the
-/// rate is known within a factor of 3 (95 %).
-const MIN_RETURNS: u64 = 5;
 
 /// What a profile says of visits.
 pub(super) struct Visits<'a> {

@@ -11,6 +11,7 @@ mod bytes;
 mod unite;
 
 use crate::causes::code::{Origin, leads_from};
+use crate::causes::constants::{BACK_AND_FORTH, MAIN_PLACE, SMALL};
 use crate::causes::side::Side;
 use crate::causes::synchronization::Sync;
 use crate::lines::moves_a_line;
@@ -24,13 +25,6 @@ use unite::unite;
 
 /// Bytes of the lines of memory in a profile.
 const LINE_BYTES: u64 = 64;
-/// Share of a line's events from which on a place in the code counts for grouping.
-const MAIN_PLACE: f64 = 0.1;
-/// Share of the events of an object's largest group below which another one joins it.
-const SMALL: f64 = 0.1;
-
-/// Events on each line from which on it goes back and forth.
-const BACK_AND_FORTH: u64 = 100;
 
 /// How threads share what a group is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -8,7 +8,9 @@
 //! stands apart from causes and has no cost. Pure. Neighbours: `analysis::latent` does the laying,
 //! `memory` has names and pieces, `cost` says whether so many visits can matter.
 
-use crate::causes::cost::{MIN_EVENTS, MIN_HITS};
+use crate::causes::constants::{
+    ALIGNED, MIN_EVENTS, MIN_HITS, MIN_VISITS, ON_PURPOSE, PAIR_OF_LINES,
+};
 use crate::causes::memory::{Memory, Piece};
 use crate::causes::price::Costs;
 use crate::lines::moves_a_line;
@@ -23,14 +25,6 @@ use types::numbers::{grouped, short};
 
 /// Offsets in a line at which the C library's blocks may begin.
 const OFFSETS: [u64; 3] = [16, 32, 48];
-/// The C library's blocks begin at multiples of this.
-const ALIGNED: u64 = 16;
-/// How unlikely it must be that blocks begin on lines by chance for that to be on purpose.
-const ON_PURPOSE: u64 = 16;
-/// Bytes that many processors fetch together.
-const PAIR_OF_LINES: u64 = 128;
-/// How often a thread must have come to a line to count there.
-const MIN_VISITS: u64 = 50;
 /// Most findings.
 const MAX: usize = 4;
 /// Most objects that one names.

@@ -5,12 +5,9 @@
 //! where they meet on a line and use different bytes of it, where all lines are known, or where so
 //! many are that chance would have shown both on one.
 
+use crate::causes::constants::BY_CHANCE;
 use crate::causes::side::ByThread;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Lines on which two threads would be seen by chance, if each used any line, from which on their
-/// not being seen together tells something: none happens with probability exp(-3) = 5 %.
-const BY_CHANCE: f64 = 3.0;
 
 /// What is known of the lines of a finding.
 #[derive(Clone, Copy, Debug)]

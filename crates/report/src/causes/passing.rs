@@ -10,16 +10,8 @@
 //! to 35 ns in random order, 16 to 75 ns where each tells the next; to fill them again took 10 to
 //! 15 ns more. Pure. Neighbours: `price` has the latency, `causes` the events.
 
+use crate::causes::constants::{ANOTHER, FOLLOWING, UNKNOWN_ORDER};
 use crate::causes::range::End;
-
-/// What a prefetched line costs, as part of the latency.
-const FOLLOWING: [f64; 3] = [0.05, 0.025, 0.1];
-/// What another line costs. Usually no core fights for it; in the cheapest case several are under
-/// way at once.
-const OTHER: [f64; 3] = [0.5, 0.25, 1.0];
-/// Where it is not known which lines followed others. Four threads that added up 16 MB which one
-/// had filled took a tenth of what the latency tells.
-const ANY: [f64; 3] = [1.0, 0.1, 1.0];
 
 /// What is known of the order in which lines were taken.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -38,7 +30,8 @@ impl Order {
     /// What an event costs, as part of the latency.
     pub(super) fn part(self, end: End) -> f64 {
         let at = end as usize;
-        self.follow.map_or(ANY[at], |part| part * FOLLOWING[at] + (1.0 - part) * OTHER[at])
+        self.follow
+            .map_or(UNKNOWN_ORDER[at], |part| part * FOLLOWING[at] + (1.0 - part) * ANOTHER[at])
     }
 }
 
@@ -52,12 +45,12 @@ mod tests {
         let none = parts(Order::of((100, 0), true));
         let half = parts(Order::of((100, 50), true));
         let all = parts(Order::of((100, 100), true));
-        assert_eq!((none, all), (OTHER, FOLLOWING));
+        assert_eq!((none, all), (ANOTHER, FOLLOWING));
         for end in 0..3 {
             assert!(all[end] < half[end] && half[end] < none[end]);
         }
         for order in [Order::of((100, 0), false), Order::of((0, 0), true)] {
-            assert_eq!(parts(order), ANY);
+            assert_eq!(parts(order), UNKNOWN_ORDER);
         }
     }
 }

@@ -19,7 +19,11 @@
 //!
 //! Pure. Neighbours: `causes` asks for each finding, `cost` has the words.
 
-use crate::causes::cost::{AtMost, Cost, Gain, WORTH};
+use crate::causes::constants::{
+    ATOMIC, FOUGHT_FOR, HIDDEN, HOLD, INSTRUCTION, KERNEL, LATENCY, LEAST_NATIVELY, LEAST_WAITING,
+    MORE_NATIVELY, NATIVELY, NOT_OF_COUNTERS, PER_ACCESS, TIGHT, WORTH,
+};
+use crate::causes::cost::{AtMost, Cost, Gain};
 use crate::causes::passing::Order;
 use crate::causes::range::{End, Range};
 use crate::layouts::Placement;
@@ -27,53 +31,6 @@ use crate::reliability::FAR_OFF;
 use analysis::Pace;
 use profile::{Basis, Mode, OwnTime, Profile, Slowed};
 use statistics::poisson;
-
-/// Nanoseconds that a line takes from another core: usual, least, most.
-const LATENCY: Range = Range { mid: 100.0, low: 40.0, high: 200.0 };
-/// Published latencies are of idle cores. A line that another core is using takes longer, by this
-/// factor: six programs of `tests/programs/findings/` took 45 to 116 ns more processor time for
-/// each transfer than once they were mended, where 51 ns are published.
-const FOUGHT_FOR: f64 = 2.0;
-/// Nanoseconds that an instruction takes without waiting for lines. Of ten programs with their
-/// false sharing mended, the middle was 0.2.
-const INSTRUCTION: Range = Range { mid: 0.2, low: 0.1, high: 0.6 };
-/// Instructions may take less than usual. Of the time that they leave if they take the least, at
-/// least this part is taken to be waiting: the instructions of `regression` take 0.1 ns each, and
-/// its transfers would be told to cost nothing.
-const LEAST_WAITING: f64 = 0.25;
-/// The part of the kernel's time in an exact recording that the program takes alone: recording adds
-/// page faults and mappings. A program that mostly waits took 0.04 s there alone and 0.08 s
-/// recorded, one that starts 200 threads 0.9 s and 1.7 s.
-const KERNEL: Range = Range { mid: 0.5, low: 0.0, high: 1.0 };
-/// What a thread can go on for while it waits for a line, as part of the latency: stores wait in
-/// their buffer, and loads that do not depend on them go on.
-const HOLD: f64 = 0.5;
-/// Above so many visits to a line for each transfer, threads may hardly wait for it, since stores
-/// go to the store buffer: `partial_sums` makes 11, and takes as long once it is mended.
-const TIGHT: f64 = 5.0;
-/// Natively there may be this many times as many transfers as were counted, since each takes less
-/// time then, and the thread comes to the line again sooner: a Fortran loop that adds to elements
-/// of a small array made seven times as many as windows told.
-const NATIVELY: f64 = 4.0;
-/// Of what running at once takes in code that counts its instructions, at least this part is
-/// natively lost, too: stores to counters come between stores to a line, so that these are no
-/// longer combined. `packed_counters` told 0.7 of its time, and its fix gains 0.3 of it.
-const NOT_OF_COUNTERS: f64 = 0.4;
-/// The same of what it takes natively: of four such loops, one was told to lose 0.25 of its time,
-/// and its fix gained 0.14 of it.
-const LEAST_NATIVELY: f64 = 0.6;
-/// Natively running at once may take more than solo time tells: where that is most of the time,
-/// up to this part of the rest. Of false sharing that took 0.76 to 0.92 of the time of three
-/// programs (five recordings), the ends of the intervals were 0.71 to 0.87 without this, all too
-/// low.
-const MORE_NATIVELY: f64 = 0.9;
-/// Light code may hide this part of the time, as its own stores come between those that threads
-/// wait for: of three programs, it told 0.03 to 0.13, and their fixes gained 0.3 to 0.78.
-const HIDDEN: f64 = 0.8;
-/// As many instructions take the time of an atomic one: 5 ns on processors of the last years.
-const ATOMIC: f64 = 25.0;
-/// Instructions for each load or store, where they were not counted.
-const PER_ACCESS: f64 = 2.5;
 
 /// What costs are measured by in one profile.
 pub(super) struct Costs {

@@ -2,13 +2,9 @@
 //!
 //! Pure. Neighbour: `group` adds events, `words` and `advice` say what follows.
 
+use crate::causes::constants::FEW_EVENTS;
 use crate::lines::AccessKind;
 use std::collections::BTreeMap;
-
-/// Share of the events of a place's busiest thread below which another one is not named there:
-/// between windows, the place of a write is told wrong now and then (31 of 2.2 million events in
-/// one run).
-const FEW_EVENTS: f64 = 0.01;
 
 /// Bytes by line and thread.
 pub(super) type ByThread = BTreeMap<(u64, u32), u64>;

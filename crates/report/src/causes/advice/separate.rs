@@ -3,8 +3,8 @@
 //! Pure. Neighbours: `advice` asks, `memory` has names and distances.
 
 use super::{About, LINE, Language, SCALARS, quoted};
-use crate::causes::FEW_LINES;
 use crate::causes::advice::on_line::{OnLine, on_line};
+use crate::causes::constants::FEW_LINES;
 use crate::causes::memory::{Piece, array_of, distance, shifted};
 use crate::causes::side::{ByThread, Side};
 use crate::wording::list;

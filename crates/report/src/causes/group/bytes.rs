@@ -7,12 +7,9 @@
 //! update another.) Pure. Neighbour: `group` decides by this what a line is.
 
 use super::One;
+use crate::causes::constants::MIN_TRUE;
 use std::collections::HashMap;
 use types::Sharing;
-
-/// Share of really shared events of a line below which its threads use their own bytes at a time,
-/// though all of them in the long run, as when elements are handed out anew.
-const MIN_TRUE: f64 = 0.01;
 
 /// Marks those events of a line and object with false sharing that are between threads of which one
 /// wrote, some time, most of what the other takes.

@@ -4,7 +4,7 @@
 //! Pure. Neighbour: `group` puts events into groups.
 
 use super::{Class, Group};
-use crate::causes::FEW_LINES;
+use crate::causes::constants::FEW_LINES;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
