@@ -11,7 +11,7 @@ mod field_parts;
 mod on_line;
 mod separate;
 
-use crate::causes::constants::{FEW_LINES, NOTABLE_BESIDE, NOTABLE_FALSE, SOME_FALSE};
+use crate::causes::constants::{FEW_LINES, LOOKED_AT, NOTABLE_BESIDE, NOTABLE_FALSE, SOME_FALSE};
 use crate::causes::group::{Class, Group, Origins};
 use crate::causes::memory::Memory;
 use crate::causes::side::{ByThread, Side};
@@ -196,6 +196,13 @@ impl<'a> About<'a> {
         })
     }
 
+    /// Whether code that only reads takes much of it: it depends on what is there, as a thread does
+    /// that waits for its turn.
+    fn is_looked_at(&self) -> bool {
+        let reads = self.sides.iter().filter(|side| side.kind() == AccessKind::Read);
+        reads.map(|side| side.takes).sum::<u64>() as f64 >= self.group.events as f64 * LOOKED_AT
+    }
+
     /// For memory that all write.
     fn share_less(&self) -> String {
         let falsely = self.group.apart as f64 / self.group.events.max(1) as f64;
@@ -216,6 +223,10 @@ impl<'a> About<'a> {
         let all_update = self.sides.iter().all(|side| side.kind() == AccessKind::Update);
         let counts = widest <= 16 || (all_update && self.group.lines.len() <= FEW_LINES);
         let copies = match counts {
+            true if self.is_looked_at() => {
+                "It is looked at between updates, so it is more than a count: change it less often (several items \
+                     at a time), look at it less often, or give each thread or group of threads one of its own"
+            }
             true => {
                 "Give each thread a copy on a line of its own and add the copies up when the total is needed, or \
                      add once for many items"

@@ -29,6 +29,10 @@ pub(super) const OTHER_WORTH: f64 = 0.25;
 /// Share of a lock's events next to other data from which on that is said.
 pub(super) const NOTABLE_BESIDE: f64 = 0.05;
 
+/// Share of the events of contended data from which on code that only reads it depends on it; a
+/// count is looked at in the end.
+pub(super) const LOOKED_AT: f64 = 0.2;
+
 /// Share of false sharing of contended data from which on that is said.
 pub(super) const NOTABLE_FALSE: f64 = 0.2;
 

@@ -117,3 +117,22 @@ fn parts_of_an_array_in_a_struct_have_their_own_stride() {
     let advice = "Stride 48 → 64 bytes: pad the part of 'lat' that one thread uses";
     assert!(cause.advice.starts_with(advice), "{}", cause.advice);
 }
+
+#[test]
+fn what_threads_look_at_is_no_count() {
+    let (raw, waw) = (CommKind::Raw, CommKind::Waw);
+    let advice = |reads: u64| {
+        let mut profile =
+            of_fields(&[(1, 2, waw, Sharing::True, 0, 0), (2, 1, waw, Sharing::True, 0, 0)]);
+        let site = profile.sites.len() as u32;
+        profile.sites.push(SiteRow { function: "g".into(), line: 70, ..profile.sites[1].clone() });
+        let first = profile.events[0];
+        let look = event((1, 2, raw), LINE, (0xff, 0xff), &first);
+        profile.events.push(EventRow { to_site: site, count: first.count * reads / 10, ..look });
+        let list = found(&in_order(profile));
+        assert_eq!(list[0].kind, CauseKind::Contended, "{list:#?}");
+        list[0].advice.clone()
+    };
+    assert!(advice(1).contains("add the copies up"), "{}", advice(1));
+    assert!(advice(10).contains("more than a count"), "{}", advice(10));
+}
