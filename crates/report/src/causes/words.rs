@@ -149,14 +149,12 @@ fn part(bytes: &ByThread, group: &Group, memory: &Memory<'_>, fortran: bool) -> 
         let fields = fields.into_iter().chain(elsewhere).collect();
         return Part { fields, ..Part::default() };
     }
-    // Names are those of the one line, and so are their bytes.
-    let of_line =
-        || bytes.iter().filter(|((of, _), _)| *of == line).map(|(key, mask)| (*key, *mask));
     let ranges = match fields.is_empty() {
         true => memory.ranges(bytes, line),
-        false => memory.ranges(&of_line().collect(), line),
+        false => memory.ranges(&named(bytes, line), line),
     };
-    let all = of_line().fold(0, |all, (_, mask)| all | mask);
+    let of_line = bytes.iter().filter(|((of, _), _)| *of == line);
+    let all = of_line.fold(0, |all, (_, mask)| all | mask);
     let pieces = memory.pieces(line, all);
     let is_beside =
         !pieces.is_empty() && pieces.iter().all(|piece| memory.is_beside(piece, group.object()));
@@ -165,6 +163,13 @@ fn part(bytes: &ByThread, group: &Group, memory: &Memory<'_>, fortran: bool) -> 
         bytes += OF_ANOTHER_BLOCK;
     }
     Part { bytes, fields, own }
+}
+
+/// The bytes of which the line's names are told: those on it, and those of threads that use nothing
+/// there.
+fn named(bytes: &ByThread, line: u64) -> ByThread {
+    let is_named = |(of, thread): &(u64, u32)| *of == line || !bytes.contains_key(&(line, *thread));
+    bytes.iter().filter(|(key, _)| is_named(key)).map(|(key, mask)| (*key, *mask)).collect()
 }
 
 /// What is known of a finding's lines.

@@ -136,3 +136,24 @@ fn what_threads_look_at_is_no_count() {
     assert!(advice(1).contains("add the copies up"), "{}", advice(1));
     assert!(advice(10).contains("more than a count"), "{}", advice(10));
 }
+
+#[test]
+fn bytes_of_threads_on_other_lines_are_told_with_the_same_names() {
+    let waw = CommKind::Waw;
+    let mut profile = of_fields(&[(1, 2, waw, Sharing::False, 0, 1)]);
+    let (object, first) = (profile.blocks[0].object, profile.events[0]);
+    profile.blocks[0].bytes = 128;
+    let row = &mut profile.objects[object as usize];
+    (row.element, row.stride, row.bytes) = ("struct ends".into(), 16, 128);
+    profile.fields.truncate(2);
+    let [one, two] = [0xffff, 0xffff_0000];
+    profile.events = vec![
+        event((1, 2, waw), LINE, (one, two), &first),
+        event((2, 1, waw), LINE, (two, one), &first),
+        event((3, 4, waw), LINE + 64, (one, two), &first),
+        event((4, 3, waw), LINE + 64, (two, one), &first),
+    ];
+    let cause = &found(&in_order(profile))[0];
+    let bytes = "'head' and 'tail' (bytes T1 0–15, T2 16–31, T3 64–79, T4 80–95)";
+    assert!(cause.evidence.contains(bytes), "{}", cause.evidence);
+}
