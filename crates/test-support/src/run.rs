@@ -45,6 +45,24 @@ pub struct Outcome {
     pub own: OwnPeak,
 }
 
+/// Waits until `done` holds, for a minute at most.
+///
+/// # Panics
+/// When it does not; then `what` did not happen.
+pub fn wait_until(what: &str, done: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !done() {
+        assert!(Instant::now() < deadline, "{what} did not happen");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Numbers of the processes that the main thread of a process has started, as the kernel lists
+/// them.
+pub fn children(pid: u32) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default()
+}
+
 /// Most memory that a command had resident by itself, without its children, as far as looks every
 /// few milliseconds have seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

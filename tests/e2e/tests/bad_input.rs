@@ -3,6 +3,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use test_support::run::{children, wait_until};
 use test_support::threadtalk::{left_in_shared_memory, own_sentence};
 use test_support::{Compiler, ControlGroup, Outcome, Run, Scratch, Target, Threadtalk, probe};
 
@@ -473,10 +474,8 @@ mod interruptions {
     fn wait_for_child(parent: u32) {
         let deadline = Instant::now() + Duration::from_secs(40);
         while Instant::now() < deadline {
-            let children = format!("/proc/{parent}/task/{parent}/children");
-            let children = std::fs::read_to_string(children).unwrap_or_default();
             let busy = |pid: &str| ticks_used(pid).is_some_and(|ticks| ticks >= 60);
-            if children.split_whitespace().any(busy) {
+            if children(parent).split_whitespace().any(busy) {
                 return;
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -523,6 +522,33 @@ mod interruptions {
         interrupted_by("-TERM", false, 143);
         interrupted_by("-INT", false, 130);
         interrupted_by("-HUP", false, 129);
+    }
+
+    /// What was recorded is not kept, so there is nothing to wait for.
+    #[test]
+    fn a_simulation_ends_when_it_is_asked_to() {
+        let threadtalk = Threadtalk::built();
+        let binary = e2e::known::Runtime::Pthreads.target(&["-O2"]).build().unwrap();
+        let machine = "pack:2 numa:1(memory=1GiB) l3:1(size=8MiB) core:4 l2:1(size=256KiB) \
+                       l1d:1(size=32KiB) pu:1";
+        // Far more repetitions than can be done in the time.
+        let simulate = threadtalk
+            .verb("simulate")
+            .args(["--on", machine, "--repeat", "1000", "--"])
+            .arg(binary)
+            .args(["pairs", "4", "400", "256", "64"])
+            .timeout(Duration::from_secs(60));
+        let outcome = simulate.run_meanwhile(|pid| {
+            let used = || ticks_used(&pid.to_string()).unwrap_or(u64::MAX);
+            let alone = || children(pid).trim().is_empty();
+            wait_until("the program to begin", || !alone());
+            wait_until("the program to end", alone);
+            let before = used();
+            wait_until("the simulation to work", || used() >= before.saturating_add(50));
+            Run::new("kill").args(["-INT", &pid.to_string()]).run().expect_code(0);
+        });
+        const SIGINT: i32 = 2;
+        assert_eq!(outcome.signal, Some(SIGINT), "{outcome}");
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use test_support::run::{children, wait_until};
 use test_support::threadtalk::left_in_shared_memory;
 use test_support::{Compiler, Run, Scratch, Target, Threadtalk, probe};
 
@@ -255,19 +256,6 @@ int main(int argc, char **argv) {
     return fclose(file);
 }
 "#;
-
-/// Waits until `done` holds.
-fn wait_until(what: &str, done: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !done() {
-        assert!(Instant::now() < deadline, "{what} did not happen");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-fn children(pid: u32) -> String {
-    std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default()
-}
 
 /// Interrupts a tuning when `ready` says so, and returns its folder.
 fn interrupted(ready: impl Fn(u32, &Scratch) -> bool) -> Scratch {

@@ -198,6 +198,17 @@ fn install(signal: i32, handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut l
     }
 }
 
+/// From now on, signals that ask for an end end us: there is nothing to be kept any more, only
+/// something to be computed.
+pub fn no_longer_keep() {
+    for signal in ASKING {
+        if action_of(signal).sa_sigaction == on_asking as *const () as usize {
+            // SAFETY: the usual action, in place of our own handler.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+    }
+}
+
 /// Runs `action` with the signals that may end us waiting until it is done: for what must not be
 /// left half done. All other threads must block these signals.
 pub fn held<R>(action: impl FnOnce() -> R) -> R {

@@ -144,6 +144,7 @@ pub fn record(
         Err(error) => return Ok(Err(refuse(&error))),
     };
     let source = largest(traces, &mut recording)?;
+    recorder::signals::no_longer_keep();
     let code = recording.ended.ending.shell_code();
     if code != 0 {
         say(&format!("the program {}", recording.ended.ending.in_words()));
