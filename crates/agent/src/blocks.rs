@@ -214,3 +214,70 @@ impl Hooks {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::testing::recording;
+
+    /// Functions of these addresses and bytes, each of which does something else.
+    fn hooks(functions: &[(u64, u64)]) -> Hooks {
+        let what = |k: usize| 0x100 + k as u32;
+        let functions = functions.iter().enumerate();
+        let functions = functions.map(|(k, (address, bytes))| Function {
+            address: *address,
+            what: what(k),
+            bytes: *bytes,
+        });
+        Hooks { functions: functions.collect(), returns: None }
+    }
+
+    #[test]
+    fn functions_and_what_calls_of_them_return_to_are_told() {
+        let mut hooks = hooks(&[(0x100, 0x40), (0x200, 0), (0x300, 0x10)]);
+        hooks.returns.get_or_insert_default().extend([0x150, 0x300]);
+        let told = [0x100, 0x200, 0x300, 0x150, 0x101, 0, u64::MAX].map(|pc| hooks.at(pc));
+        // A function that is returned to is entered all the same.
+        assert_eq!(told, [0x100, 0x101, 0x102, how::RETURNED, 0, 0, 0]);
+        assert_eq!(Hooks::new().at(0x100), 0);
+    }
+
+    #[test]
+    fn the_first_function_in_a_range_is_found() {
+        let hooks = hooks(&[(0x100, 0x40), (0x200, 0x40), (0x300, 0x10)]);
+        for (start, end, expected) in [
+            (0, 0x100, None),
+            (0, 0x101, Some(0x100)),
+            (0x100, 0x400, Some(0x100)),
+            (0x101, 0x200, None),
+            (0x101, !0, Some(0x200)),
+            (0x301, !0, None),
+            (0x100, 0x100, None),
+        ] {
+            assert_eq!(hooks.first_function(start, end), expected, "{start:x}..{end:x}");
+            assert_eq!(hooks.any_function(start, end), expected.is_some());
+        }
+    }
+
+    #[test]
+    fn an_address_lies_in_a_function_up_to_its_length() {
+        let hooks = hooks(&[(0x100, 0x40), (0x200, 0), (0x300, 0x10)]);
+        let inside = [0x100, 0x13f, 0x300, 0x30f];
+        let outside = [0, 0xff, 0x140, 0x1ff, 0x200, 0x201, 0x310, u64::MAX];
+        assert!(inside.iter().all(|at| hooks.is_in_function(*at)));
+        assert!(!outside.iter().any(|at| hooks.is_in_function(*at)));
+    }
+
+    #[test]
+    fn functions_go_with_their_code() {
+        let _held = recording(mode::MATRIX);
+        let mut hooks = hooks(&[(0x100, 0x40), (0x200, 0x40), (0x300, 0x10), (0x400, 0x10)]);
+        let left = |hooks: &Hooks| hooks.functions.iter().map(|f| f.address).collect::<Vec<_>>();
+        hooks.remove(0x101, 0x200);
+        assert_eq!(left(&hooks), [0x100, 0x200, 0x300, 0x400]);
+        hooks.remove(0x200, 0x301);
+        assert_eq!(left(&hooks), [0x100, 0x400]);
+        hooks.remove(0, !0);
+        assert_eq!(left(&hooks), []);
+    }
+}

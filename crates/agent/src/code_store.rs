@@ -137,3 +137,7 @@ fn touch(which: usize, bytes: u64, start: u64, length: u64) {
         unsafe { sys::call(sys::MADVISE, [start, whole, MADV_DONTNEED, 0, 0, 0]) };
     }
 }
+
+#[cfg(test)]
+#[path = "code_store_tests.rs"]
+mod tests;

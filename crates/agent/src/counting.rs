@@ -162,3 +162,58 @@ pub fn remember_sites() {
         *known = Some(numbers.map(site).collect());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::testing::recording;
+
+    fn used() -> u32 {
+        session::header().sites.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn sites_are_numbered_from_one_on_until_there_are_no_numbers_left() {
+        let _held = recording(mode::DETAIL);
+        *KNOWN_SITES.lock() = None;
+        assert_eq!([site(0x1000), site(0x2000), site(0x1000)], [1, 2, 3]);
+        assert_eq!(session::site(2).load(Ordering::Relaxed), 0x2000);
+        session::header().sites.store(MAX_SITES as u32 - 2, Ordering::Relaxed);
+        assert!(has_sites());
+        assert_eq!(site(0x3000), MAX_SITES as u32 - 1);
+        assert!(!has_sites());
+        assert_eq!((site(0x4000), used()), (0, MAX_SITES as u32 - 1));
+    }
+
+    #[test]
+    fn code_that_is_translated_again_keeps_its_sites() {
+        let _held = recording(mode::TRACE);
+        *KNOWN_SITES.lock() = None;
+        assert_eq!([site(0x1000), site(0x2000)], [1, 2]);
+        remember_sites();
+        assert_eq!([site(0x2000), site(0x1000), site(0x3000), site(0x3000)], [2, 1, 3, 3]);
+        // Once is enough: what came later is known, too.
+        remember_sites();
+        assert_eq!((site(0x3000), used()), (3, 3));
+        *KNOWN_SITES.lock() = None;
+    }
+
+    #[test]
+    fn modes_that_tell_no_sites_take_no_numbers() {
+        for mode in [mode::TRANSLATE, mode::MATRIX, mode::UNDIRECTED] {
+            let _held = recording(mode);
+            assert_eq!((site(0x1000), used()), (0, 0));
+        }
+    }
+
+    #[test]
+    fn bytes_of_large_blocks_are_not_told_apart() {
+        for (shift, expected) in [(12, mode::DETAIL), (13, mode::MATRIX)] {
+            let _held = recording(mode::DETAIL);
+            session::header().block_shift.store(shift, Ordering::Relaxed);
+            prepare();
+            let noted = session::header().mode.load(Ordering::Relaxed);
+            assert_eq!((mode(), noted), (expected, expected), "{shift}");
+        }
+    }
+}

@@ -59,3 +59,61 @@ pub fn functions(path: &[u8], file_offset: u64, start: u64, all: bool) -> Vec<Fu
 pub fn unwinding(path: &[u8], file_offset: u64, start: u64) -> Option<Unwinding> {
     elf::unwinding(&File::open(path)?, file_offset, start)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn temporary(name: &str, bytes: usize) -> Vec<u8> {
+        let name = format!("threadtalk-elf-{name}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let bytes: Vec<u8> = (0..bytes).map(|k| (k % 251) as u8).collect();
+        std::fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().as_bytes().to_vec()
+    }
+
+    fn remove(path: &[u8]) {
+        std::fs::remove_file(str::from_utf8(path).unwrap()).unwrap();
+    }
+
+    #[test]
+    fn what_is_not_wholly_in_the_file_is_none() {
+        let path = temporary("read", 1000);
+        let file = File::open(&path).unwrap();
+        let expected: Vec<u8> = (0..1000).map(|k| (k % 251) as u8).collect();
+        assert_eq!(file.read(0, 1000), Some(expected.clone()));
+        assert_eq!(file.read(990, 10), Some(expected[990..].to_vec()));
+        assert_eq!(file.read(5000, 0), Some(Vec::new()));
+        let without = [(990, 11), (1000, 1), (u64::MAX, 1), (u64::MAX - 1, 10), (1 << 63, 10)];
+        for (offset, bytes) in without {
+            assert_eq!(file.read(offset, bytes), None, "{bytes} at {offset}");
+        }
+        for bytes in [MAX_TABLE + 1, u64::MAX] {
+            assert_eq!(file.read(0, bytes), None, "not even memory for {bytes}");
+        }
+        remove(&path);
+    }
+
+    #[test]
+    fn a_path_is_opened_as_a_whole_or_not_at_all() {
+        let path = temporary("open", 1);
+        // The same file by a path of `length` bytes.
+        let slashes = |length: usize| {
+            let mut longer = vec![b'/'; length - path.len()];
+            longer.extend(&path);
+            File::open(&longer).is_some()
+        };
+        assert_eq!([511, 512, 600].map(slashes), [true, false, false]);
+        remove(&path);
+        assert!(File::open(&path).is_none() && File::open(b"").is_none());
+    }
+
+    #[test]
+    fn files_without_tables_have_no_functions() {
+        let path = temporary("functions", 4096);
+        assert!(functions(&path, 0, 0x1000, true).is_empty());
+        assert!(unwinding(&path, 0, 0x1000).is_none());
+        remove(&path);
+        assert!(functions(&path, 0, 0x1000, true).is_empty());
+    }
+}

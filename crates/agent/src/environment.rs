@@ -280,3 +280,7 @@ unsafe fn remove(envp: *mut *const u8, mut at: usize) {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "environment_tests.rs"]
+mod tests;

@@ -64,6 +64,11 @@ fn at(runtime: &mut Runtime, pc: u64, stack: u64) -> Option<Return> {
     let readable = [pc, pc + 1].iter().all(|at| runtime.modules.look(*at) == Found::Code);
     // SAFETY: readable code.
     let code = readable.then(|| unsafe { (pc as *const [u8; 2]).read_unaligned() })?;
+    by(code, stack)
+}
+
+/// What these bytes of code return to, if they are a far return that need not run natively.
+fn by(code: [u8; 2], stack: u64) -> Option<Return> {
     match code {
         LRETQ => {
             let [target, segment] = program::words(stack)?;
@@ -93,4 +98,60 @@ fn segments() -> (u64, u64) {
         asm!("mov {:e}, cs", "mov {:e}, ss", out(reg) code, out(reg) stack, options(nostack, nomem))
     };
     (code, stack)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::tests::words_at_end;
+
+    /// Puts these words on top of the stack; target, stack and flags after the return.
+    fn carried_out(code: [u8; 2], words: &[u64]) -> Option<(u64, u64, Option<u64>)> {
+        by(code, words_at_end(words)).map(|found| (found.target, found.stack, found.flags))
+    }
+
+    #[test]
+    fn a_far_return_takes_two_words_and_leaves_the_flags() {
+        let (code, stack) = segments();
+        let at = words_at_end(&[0x40_1000, code]);
+        let found = by(LRETQ, at).unwrap();
+        assert_eq!((found.target, found.stack, found.flags), (0x40_1000, at + 16, None));
+        // Upper bits of the word with a selector mean nothing.
+        assert!(carried_out(LRETQ, &[0x40_1000, code | 0xabcd << 16]).is_some());
+        for other in [stack, 0x23, 0, code | 4] {
+            assert!(carried_out(LRETQ, &[0x40_1000, other]).is_none(), "{other:x}");
+        }
+    }
+
+    #[test]
+    fn a_return_from_an_interrupt_sets_stack_and_flags() {
+        let (code, stack) = segments();
+        let with = |flags| carried_out(IRETQ, &[0x40_1000, code, flags, 0x7f00_0123, stack]);
+        // Carry, zero, direction; then what a program cannot change: I/O privilege, interrupts off,
+        // virtual 8086 mode, interrupts to come.
+        let (target, to, flags) = with(0x441).unwrap();
+        assert_eq!((target, to, flags), (0x40_1000, 0x7f00_0123, Some(0x643)));
+        assert_eq!(with(0x3000 | 0x2_0000 | 0x18_0000).unwrap().2, Some(0x202));
+        assert_eq!(with(0x24_0000 | 0xffff_ffff << 32).unwrap().2, Some(0x24_0202));
+    }
+
+    #[test]
+    fn what_the_dispatcher_cannot_do_runs_natively() {
+        let (code, stack) = segments();
+        const TRAP: u64 = 0x100;
+        let frame = [0x40_1000, code, 0x202, 0x7f00_0000, stack];
+        assert!(carried_out(IRETQ, &frame).is_some());
+        for (place, word) in [(1, 0x23), (1, stack), (2, 0x202 | TRAP), (4, code), (4, 0)] {
+            let mut other = frame;
+            other[place] = word;
+            assert!(carried_out(IRETQ, &other).is_none(), "{word:x} at {place}");
+        }
+        // Words that are not there.
+        assert!(carried_out(IRETQ, &frame[..4]).is_none());
+        assert!(carried_out(LRETQ, &frame[..1]).is_none());
+        // A near return, and the 32-bit forms.
+        for other in [[0xc3, 0x90], [0xcf, 0x90], [0xcb, 0x48], [0x66, 0xcf]] {
+            assert!(carried_out(other, &frame).is_none());
+        }
+    }
 }

@@ -222,3 +222,110 @@ fn name_in_stretch(start: u64, end: u64, file: u32) {
     }
     (start..end).step_by(PAGE as usize).for_each(|at| page(at).store(file, Ordering::Relaxed));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Mutex, MutexGuard, Once};
+
+    /// Where the tests' memory begins: no program's, and at a stretch.
+    const START: u64 = 8 << STRETCH_SHIFT;
+    /// Pages of the tests' memory, and of a stretch.
+    const PAGES: u64 = 4 * IN_STRETCH;
+    const IN_STRETCH: u64 = STRETCH / PAGE;
+
+    /// No file has a name yet. The cells are the same for all tests.
+    fn alone() -> (Files, MutexGuard<'static, ()>) {
+        static ONE: Mutex<()> = Mutex::new(());
+        static CELLS: Once = Once::new();
+        let one = ONE.lock().unwrap_or_else(|one| one.into_inner());
+        CELLS.call_once(|| {
+            let table = |shift| sys::anonymous_away(4u64 << (ADDRESS_BITS - shift)).unwrap();
+            // SAFETY: as `blocks::map` does it; cells for all addresses.
+            unsafe {
+                tt_blocks.mapped_pages = table(12) as *mut _;
+                tt_blocks.mapped_cells = table(STRETCH_SHIFT) as *mut _;
+            }
+        });
+        for k in 0..PAGES {
+            page(START + k * PAGE).store(0, Ordering::Relaxed);
+            cell(START + k * PAGE).store(0, Ordering::Relaxed);
+        }
+        (Files::new(), one)
+    }
+
+    /// Names pages, counted from the start of the tests' memory.
+    fn name(files: &mut Files, pages: core::ops::Range<u64>, file: u32) {
+        files.name(START + pages.start * PAGE, START + pages.end * PAGE, file);
+    }
+
+    fn at(files: &Files, page: u64) -> u32 {
+        files.at(START + page * PAGE)
+    }
+
+    #[test]
+    fn a_file_lies_where_it_was_mapped_and_nowhere_else() {
+        let (mut files, _alone) = alone();
+        assert_eq!(files.at(START), 0);
+        name(&mut files, 3..5, 7);
+        assert_eq!([2, 3, 4, 5].map(|page| at(&files, page)), [0, 7, 7, 0]);
+        assert_eq!([0, PAGE - 1].map(|byte| files.at(START + 4 * PAGE + byte)), [7, 7]);
+        assert_eq!([0, 1 << 46, (1 << ADDRESS_BITS) - 1, !0].map(|a| files.at(a)), [0; 4]);
+    }
+
+    #[test]
+    fn a_part_of_a_page_at_the_end_is_a_whole_one() {
+        let (mut files, _alone) = alone();
+        files.name(START + PAGE, START + 2 * PAGE + 1, 7);
+        assert_eq!([0, 1, 2, 3].map(|page| at(&files, page)), [0, 7, 7, 0]);
+    }
+
+    #[test]
+    fn a_file_over_a_large_one_leaves_the_rest_of_it() {
+        let (mut files, _alone) = alone();
+        name(&mut files, 0..3 * IN_STRETCH, 7);
+        let stretch = |k: u64| cell(START + k * STRETCH).load(Ordering::Relaxed);
+        assert_eq!([0, 1, 2, 3].map(stretch), [7, 7, 7, 0], "whole stretches have one cell");
+        name(&mut files, IN_STRETCH + 1..IN_STRETCH + 3, 8);
+        let pages = [0, 1, 2, 3].map(|page| at(&files, IN_STRETCH + page));
+        assert_eq!((stretch(1), pages), (VARIOUS, [7, 8, 8, 7]));
+        name(&mut files, 0..PAGES, 0);
+        assert!((0..PAGES).all(|page| at(&files, page) == 0));
+    }
+
+    #[test]
+    fn nothing_is_forgotten_that_no_file_ever_had() {
+        let (mut files, _alone) = alone();
+        files.name(0, u64::MAX, 0);
+        name(&mut files, 2..4, 7);
+        // All addresses, which would take long if all cells were looked at.
+        files.name(0, u64::MAX, 0);
+        assert_eq!(at(&files, 2), 0);
+        let is_various = |k: u64| cell(START + k * STRETCH).load(Ordering::Relaxed) == VARIOUS;
+        assert_eq!([0, 1].map(is_various), [true, false]);
+        name(&mut files, 5..5, 9);
+        assert_eq!(at(&files, 5), 0);
+    }
+
+    #[test]
+    fn any_order_of_mappings_ends_with_what_was_mapped_last() {
+        let (mut files, _alone) = alone();
+        let mut expected = vec![0; PAGES as usize];
+        let mut random = 1u64;
+        let mut next = |below: u64| {
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            (random >> 33) % below
+        };
+        for _ in 0..400 {
+            let (start, length) = (next(PAGES), 1 + next(2 * IN_STRETCH));
+            // Often at the edges of stretches.
+            let start = if next(3) == 0 { start & !(IN_STRETCH - 1) } else { start };
+            let length = if next(3) == 0 { IN_STRETCH } else { length };
+            let (end, file) = (PAGES.min(start + length), next(4) as u32);
+            name(&mut files, start..end, file);
+            expected[start as usize..end as usize].fill(file);
+            let wrong = (0..PAGES).find(|page| at(&files, *page) != expected[*page as usize]);
+            assert_eq!(wrong, None, "after {start}..{end} = {file}");
+        }
+    }
+}

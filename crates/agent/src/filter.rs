@@ -82,7 +82,11 @@ pub fn answer(number: u64, a: &[u64; 6]) -> Answer {
         return Answer::Allowed;
     }
     // SAFETY: filters are installed by attached threads only, and attached threads create others.
-    let mut next = unsafe { own::current(page) }.filters;
+    strictest(unsafe { own::current(page) }.filters, number, a)
+}
+
+/// What these filters make of a call together.
+fn strictest(mut next: *const Filter, number: u64, a: &[u64; 6]) -> Answer {
     let mut worst = Answer::Allowed;
     // SAFETY: filters live forever.
     while let Some(filter) = unsafe { next.as_ref() } {
@@ -114,17 +118,21 @@ pub fn add_program(code: Vec<Instruction>) {
 fn add(rule: Rule) {
     // SAFETY: the calling thread is attached.
     let thread = unsafe { own::current(own::own_page()) };
-    let refuses = |(number, [first, second], _): &&(u64, [u64; 2], u8)| {
-        rule.answer(*number, &[*first, *second, 0, 0, 0, 0]) != Answer::Allowed
-    };
-    let bits = OF_SLOW_PATHS.iter().filter(refuses).fold(0, |bits, (.., bit)| bits | bit);
-    forbidden().fetch_or(bits, Ordering::SeqCst);
+    forbidden().fetch_or(rule.forbids(), Ordering::SeqCst);
     let filter = Box::new(Filter { rule, before: thread.filters });
     thread.filters = Box::leak(filter);
     ANY.store(true, Ordering::Relaxed);
 }
 
 impl Rule {
+    /// The bits of what slow paths must not call.
+    fn forbids(&self) -> u8 {
+        let refuses = |(number, [first, second], _): &&(u64, [u64; 2], u8)| {
+            self.answer(*number, &[*first, *second, 0, 0, 0, 0]) != Answer::Allowed
+        };
+        OF_SLOW_PATHS.iter().filter(refuses).fold(0, |bits, (.., bit)| bits | bit)
+    }
+
     fn answer(&self, number: u64, a: &[u64; 6]) -> Answer {
         let code = match self {
             Rule::Strict => {
@@ -138,5 +146,107 @@ impl Rule {
             Rule::Program(code) => code,
         };
         bpf::answer(code, number, a)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALLOW: u32 = 0x7fff_0000;
+    const ERRNO: u32 = 0x0005_0001;
+    const TRAP: u32 = 0x0003_0000;
+    const KILL: u32 = 0x8000_0000;
+    /// Where `struct seccomp_data` has the number, and the lower half of the second argument.
+    const NUMBER: u32 = 0;
+    const SECOND: u32 = 24;
+
+    /// A filter that does `action` where the word at `offset` is one of these, and allows the rest.
+    fn unless(offset: u32, values: &[u32], action: u32) -> Rule {
+        let instruction = |code: u16, if_true: u8, k: u32| {
+            let parts = [u64::from(code), u64::from(if_true) << 16, u64::from(k) << 32];
+            Instruction::from_bytes(&parts.iter().sum::<u64>().to_le_bytes())
+        };
+        let mut code = vec![instruction(0x20, 0, offset)];
+        for (k, value) in values.iter().enumerate() {
+            code.push(instruction(0x15, (values.len() - k) as u8, *value));
+        }
+        code.extend([ALLOW, action].map(|answer| instruction(0x06, 0, answer)));
+        Rule::Program(code)
+    }
+
+    fn without(number: u64, action: u32) -> Rule {
+        unless(NUMBER, &[number as u32], action)
+    }
+
+    #[test]
+    fn strict_mode_allows_four_calls() {
+        for number in [numbers::READ, numbers::WRITE, numbers::EXIT, numbers::RT_SIGRETURN] {
+            assert_eq!(Rule::Strict.answer(number, &[0; 6]), Answer::Allowed);
+        }
+        for number in [numbers::OPEN, numbers::EXIT_GROUP, numbers::FUTEX, numbers::GETPID] {
+            assert_eq!(Rule::Strict.answer(number, &[0; 6]), Answer::Deadly);
+        }
+        let all = NO_YIELD | NO_FUTEX | NO_COPY | NO_PROBE | NO_ADVICE | NO_GS;
+        assert_eq!(Rule::Strict.forbids(), all);
+    }
+
+    #[test]
+    fn slow_paths_do_without_what_a_filter_does_not_allow() {
+        assert_eq!(unless(NUMBER, &[], KILL).forbids(), 0);
+        let cases = [
+            (numbers::SCHED_YIELD, NO_YIELD),
+            (numbers::FUTEX, NO_FUTEX),
+            (numbers::CLOCK_GETTIME, NO_FUTEX),
+            (numbers::RESTART_SYSCALL, NO_FUTEX),
+            (numbers::MEMBARRIER, NO_FUTEX),
+            (numbers::PROCESS_VM_READV, NO_COPY),
+            (numbers::GETPID, NO_COPY),
+            (numbers::RT_SIGPROCMASK, NO_PROBE),
+            (numbers::MADVISE, NO_ADVICE),
+            (numbers::ARCH_PRCTL, NO_GS),
+            (numbers::OPENAT, 0),
+        ];
+        for (number, bit) in cases {
+            for action in [KILL, TRAP, ERRNO] {
+                assert_eq!(without(number, action).forbids(), bit, "{number} {action:x}");
+            }
+        }
+        let two = [numbers::GETPID as u32, numbers::MADVISE as u32];
+        assert_eq!(unless(NUMBER, &two, KILL).forbids(), NO_COPY | NO_ADVICE);
+    }
+
+    #[test]
+    fn one_operation_of_a_futex_that_is_not_allowed_is_enough() {
+        const LOCK_PI2: u32 = 13 | 128;
+        assert_eq!(unless(SECOND, &[LOCK_PI2], ERRNO).forbids(), NO_FUTEX);
+        // FUTEX_WAIT without the private flag nobody uses.
+        assert_eq!(unless(SECOND, &[2], ERRNO).forbids(), 0);
+    }
+
+    #[test]
+    fn the_strictest_of_all_filters_counts() {
+        let chain = |rules: Vec<Rule>| {
+            let mut last = core::ptr::null();
+            for rule in rules {
+                last = Box::leak(Box::new(Filter { rule, before: last }));
+            }
+            strictest(last, numbers::MADVISE, &[0; 6])
+        };
+        let [kills, refuses, allows] = [0, 1, 2].map(|kind| {
+            move || match kind {
+                0 => without(numbers::MADVISE, KILL),
+                1 => without(numbers::MADVISE, ERRNO),
+                _ => without(numbers::GETPID, KILL),
+            }
+        });
+        assert_eq!(chain(vec![]), Answer::Allowed);
+        assert_eq!(chain(vec![allows(), allows()]), Answer::Allowed);
+        for rules in [vec![refuses(), allows()], vec![allows(), refuses(), allows()]] {
+            assert_eq!(chain(rules), Answer::Refused);
+        }
+        for rules in [vec![kills(), refuses(), allows()], vec![refuses(), allows(), kills()]] {
+            assert_eq!(chain(rules), Answer::Deadly);
+        }
     }
 }

@@ -114,3 +114,106 @@ impl Frames {
 pub fn is_asked_for() -> bool {
     counting::mode() == mode::DETAIL
 }
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::proc;
+
+    impl Frames {
+        /// What [`Self::rule`] and [`Self::rule_at`] say of this address.
+        pub fn know(&mut self, address: u64, rule: u64) {
+            let known = self.known.get_or_insert_default();
+            known.insert(address, rule | rule::KNOWN);
+            known.insert(address | EXACT, rule | rule::KNOWN);
+        }
+
+        /// [`Self::add`], whether rules are asked for or not.
+        fn map(&mut self, start: u64, end: u64, path: &[u8]) {
+            let path = path.into();
+            self.mapped.push(Mapped { start, end, file_offset: 0, path, tables: None });
+        }
+
+        /// With what is mapped from the program that runs the tests.
+        pub fn of_this_program() -> Self {
+            let mut frames = Frames::new();
+            let text = proc::read_file(b"/proc/self/maps\0").unwrap();
+            let lines = text.split(|b| *b == b'\n').filter_map(proc::parse);
+            for m in lines.filter(|m| m.executable && m.is_module()) {
+                frames.map(m.start, m.end, m.path);
+                frames.mapped.last_mut().unwrap().file_offset = m.offset;
+            }
+            frames
+        }
+    }
+
+    #[test]
+    fn libraries_go_by_the_names_of_their_files() {
+        let mut frames = Frames::new();
+        let paths = ["/usr/lib/libc.so.6", "/opt/a.so/program", "/lib/b.so", "/bin/some", "[vdso]"];
+        for (k, path) in (1..).zip(paths) {
+            frames.map(k << 12, (k + 1) << 12, path.as_bytes());
+        }
+        let are: Vec<bool> = (0..7).map(|k| frames.is_library(k << 12)).collect();
+        assert_eq!(are, [false, true, false, true, false, false, false]);
+        assert!(frames.is_library(0x1fff) && frames.is_library(0x3fff));
+        assert!(!frames.is_library(0xfff));
+    }
+
+    #[test]
+    fn what_was_mapped_last_counts() {
+        let mut frames = Frames::new();
+        frames.map(0x1000, 0x9000, b"/lib/a.so");
+        frames.map(0x3000, 0x4000, b"/bin/program");
+        let are = [0x2fff, 0x3000, 0x3fff, 0x4000].map(|at| frames.is_library(at));
+        assert_eq!(are, [true, false, false, true]);
+    }
+
+    #[test]
+    fn code_that_goes_takes_its_rules_along() {
+        let mut frames = Frames::new();
+        for start in [0x1000, 0x2000, 0x3000, 0x4000] {
+            frames.map(start, start + 0x1000, b"/lib/a.so");
+        }
+        for address in [0x1fff, 0x2000, 0x2800, 0x2fff, 0x3000] {
+            frames.know(address, rule::LEADS_ON | address);
+        }
+        // Of an instruction, where no call returns to.
+        frames.rule_at(0x2400);
+        let mut gone = frames.remove(0x2000, 0x3000);
+        gone.sort_unstable();
+        assert_eq!(gone, [0x2000, 0x2800, 0x2fff]);
+        let are = [0x1fff, 0x2000, 0x2fff, 0x3000].map(|at| frames.is_library(at));
+        assert_eq!(are, [true, false, false, true]);
+        let lead = [0x1fff, 0x2000, 0x2fff, 0x3000].map(|at| frames.leads_on(at));
+        assert_eq!(lead, [true, false, false, true]);
+        assert!(frames.remove(0x2000, 0x3000).is_empty(), "nothing returns there");
+        assert!(Frames::new().remove(0, !0).is_empty());
+    }
+
+    #[test]
+    fn without_tables_nothing_leads_on() {
+        let mut frames = Frames::new();
+        frames.map(0x1000, 0x2000, b"/nowhere/at/all");
+        for address in [0, 0x1000, 0x1800, 0x2000, !0 >> 1] {
+            assert_eq!((frames.rule(address), frames.rule_at(address)), (rule::KNOWN, rule::KNOWN));
+        }
+    }
+
+    #[test]
+    fn a_call_that_is_last_in_its_function_is_looked_up_there() {
+        let mut frames = Frames::of_this_program();
+        // Before its first instruction, a function has but its return address on the stack.
+        let start = without_tables_nothing_leads_on as *const () as u64;
+        assert_eq!(frames.rule_at(start), rule::KNOWN | rule::LEADS_ON | 8);
+        let mut alone = Frames::new();
+        alone.map(start, start + 1, b"/proc/self/exe");
+        let own = frames.mapped.iter().find(|m| (m.start..m.end).contains(&start)).unwrap();
+        alone.mapped[0].file_offset = own.file_offset + (start - own.start);
+        // What returns to its end has been called from its last byte, and what to its start has not
+        // been called from it.
+        assert_eq!(alone.rule(start + 1), rule::KNOWN | rule::LEADS_ON | 8);
+        assert_eq!(alone.rule(start), rule::KNOWN);
+        assert_eq!(alone.rule_at(start + 1), rule::KNOWN);
+    }
+}

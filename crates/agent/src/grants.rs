@@ -292,3 +292,9 @@ fn clear_range(start: u64, end: u64) {
     }
     (rest.max(whole)..end).for_each(|at| clear_bits(at, !0));
 }
+
+#[cfg(test)]
+pub mod testing;
+#[cfg(test)]
+#[path = "grants_tests.rs"]
+mod tests;

@@ -200,3 +200,96 @@ fn change(limit: &Limit, new: u64, old: u64) -> Outcome {
     let told = if known == [INFINITE; 2] { before } else { known };
     Outcome::Done(program::give(old, &told))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::tests::words_at_end;
+
+    const RLIMIT_STACK: u64 = 3;
+
+    fn done(outcome: Outcome) -> Option<i64> {
+        match outcome {
+            Outcome::Done(result) => Some(result),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn the_kernel_gets_what_is_reserved_on_top() {
+        let limit = Limit::new(RLIMIT_AS);
+        assert_eq!(limit.for_kernel([1000, 5000], 0), [1000, 5000 + TO_COME]);
+        limit.reserved.store(70_000, Ordering::Relaxed);
+        assert_eq!(limit.for_kernel([1000, 5000], 24), [71_024, 5000 + TO_COME]);
+    }
+
+    #[test]
+    fn what_is_unlimited_stays_so_and_nothing_wraps_around() {
+        let limit = Limit::new(RLIMIT_AS);
+        limit.reserved.store(70_000, Ordering::Relaxed);
+        assert_eq!(limit.for_kernel([INFINITE; 2], 24), [INFINITE; 2]);
+        assert_eq!(limit.for_kernel([1000, INFINITE], 0), [71_000, INFINITE]);
+        let huge = INFINITE - 10;
+        assert_eq!(limit.for_kernel([huge, huge], 24), [INFINITE; 2]);
+    }
+
+    #[test]
+    fn a_limit_that_was_never_set_is_not_applied() {
+        let limit = Limit::new(RLIMIT_AS);
+        assert!(!limit.is_set());
+        limit.hard.store(1 << 50, Ordering::Relaxed);
+        assert!(limit.is_set());
+        let limit = Limit::new(RLIMIT_AS);
+        limit.soft.store(0, Ordering::Relaxed);
+        assert!(limit.is_set());
+    }
+
+    #[test]
+    fn shared_memory_is_address_space_but_no_data() {
+        let resources = |flags| concerned(flags).map(|l| l.resource).collect::<Vec<_>>();
+        assert_eq!(resources(sys::MAP_SHARED | sys::MAP_NORESERVE), [RLIMIT_AS]);
+        assert_eq!(resources(sys::MAP_PRIVATE | sys::MAP_ANONYMOUS), [RLIMIT_AS, RLIMIT_DATA]);
+    }
+
+    #[test]
+    fn only_limits_of_the_address_space_of_this_process_are_ours() {
+        let mut pair = [0u64; 2];
+        let to = &raw mut pair as u64;
+        let ask = |number, a: [u64; 4]| done(call(number, [a[0], a[1], a[2], a[3], 0, 0]));
+        assert_eq!(ask(sys::GETRLIMIT, [RLIMIT_AS, to, 0, 0]), Some(0));
+        assert_eq!(ask(sys::GETRLIMIT, [RLIMIT_STACK, to, 0, 0]), None);
+        let own = u64::from(sys::pid());
+        for process in [0, own, own | 7 << 32] {
+            assert_eq!(ask(sys::PRLIMIT64, [process, RLIMIT_DATA, 0, to]), Some(0));
+        }
+        assert_eq!(ask(sys::PRLIMIT64, [own + 1, RLIMIT_DATA, 0, to]), None);
+        // The kernel looks at 32 bits of both.
+        assert_eq!(ask(sys::PRLIMIT64, [0, RLIMIT_AS | 1 << 32, 0, to]), Some(0));
+    }
+
+    #[test]
+    fn the_program_is_told_its_own_limits_or_the_kernels_if_it_has_set_none() {
+        let limit = Limit::new(RLIMIT_STACK);
+        let at = words_at_end(&[7, 7]);
+        assert_eq!(done(change(&limit, 0, at)), Some(0));
+        assert_eq!(program::words::<1>(at), Some([of_stack()]));
+        limit.soft.store(1000, Ordering::Relaxed);
+        limit.hard.store(2000, Ordering::Relaxed);
+        assert_eq!(done(change(&limit, 0, at)), Some(0));
+        assert_eq!(program::words::<2>(at), Some([1000, 2000]));
+    }
+
+    #[test]
+    fn what_the_kernel_refuses_changes_nothing() {
+        const EINVAL: i64 = -22;
+        let limit = Limit::new(RLIMIT_STACK);
+        let wrong = [2000u64, 1000];
+        assert_eq!(done(change(&limit, &raw const wrong as u64, 0)), Some(EINVAL));
+        assert_eq!(done(change(&limit, 8, 0)), Some(program::EFAULT));
+        assert_eq!(done(change(&limit, 0, words_at_end(&[7]))), Some(program::EFAULT));
+        let unknown = Limit::new(1000);
+        let right = [1000u64, 2000];
+        assert_eq!(done(change(&unknown, &raw const right as u64, 0)), Some(EINVAL));
+        assert!(!limit.is_set() && !unknown.is_set());
+    }
+}

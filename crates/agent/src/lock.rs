@@ -152,3 +152,91 @@ impl<T> Drop for Guard<'_, T> {
         self.lock.release(self.owner);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMES: u64 = 20_000;
+    const FUTEX_WAITERS: u32 = 1 << 31;
+
+    /// Adds to a pair of numbers in several threads, in steps that must not be mixed.
+    fn add_in_threads(take: impl Fn(&Lock<[u64; 2]>) -> Guard<'_, [u64; 2]> + Sync) {
+        let (lock, take) = (Lock::new([0; 2]), &take);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..TIMES {
+                        let mut pair = take(&lock);
+                        assert_eq!(pair[0], pair[1]);
+                        pair[0] += 1;
+                        core::hint::spin_loop();
+                        pair[1] += 1;
+                    }
+                });
+            }
+        });
+        assert_eq!(*lock.lock(), [4 * TIMES; 2]);
+        assert_eq!(lock.word.load(Ordering::Relaxed), FREE);
+    }
+
+    /// As [`Lock::lock`] for threads that the kernel knows by their names.
+    fn lock_as(lock: &Lock<[u64; 2]>, owner: u32) -> Guard<'_, [u64; 2]> {
+        if !lock.try_take(owner) {
+            lock.wait(owner);
+        }
+        Guard { lock, owner }
+    }
+
+    #[test]
+    fn one_thread_at_a_time_holds_a_lock() {
+        add_in_threads(Lock::lock);
+    }
+
+    #[test]
+    fn waiters_that_the_kernel_knows_get_the_lock_one_by_one() {
+        add_in_threads(|lock| lock_as(lock, sys::tid()));
+    }
+
+    #[test]
+    fn threads_with_and_without_names_share_a_lock() {
+        let next = AtomicU32::new(0);
+        add_in_threads(|lock| match next.fetch_add(1, Ordering::Relaxed) % 3 {
+            0 => lock.lock(),
+            _ => lock_as(lock, sys::tid()),
+        });
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_is_woken_by_the_release() {
+        let lock = Lock::new([0; 2]);
+        std::thread::scope(|scope| {
+            let held = lock_as(&lock, sys::tid());
+            let waiter = scope.spawn(|| lock_as(&lock, sys::tid())[0]);
+            // Until the kernel has noted a waiter, where it does.
+            for _ in 0..10_000 {
+                if lock.word.load(Ordering::Relaxed) & FUTEX_WAITERS != 0 {
+                    break;
+                }
+                sys::rest();
+            }
+            let mut held = held;
+            held[0] = 5;
+            drop(held);
+            assert_eq!(waiter.join().unwrap(), 5);
+        });
+        assert_eq!(lock.word.load(Ordering::Relaxed), FREE);
+    }
+
+    #[test]
+    fn a_lock_that_the_kernel_does_not_know_is_free_after_its_release() {
+        let lock = Lock::new([0; 2]);
+        // As in the child of a fork: the word names a thread of the parent, and its waiters.
+        for owner in [sys::tid(), 0x3fff_fffe, UNNAMED] {
+            lock.word.store(owner | FUTEX_WAITERS, Ordering::Relaxed);
+            assert!(!lock.try_take(UNNAMED));
+            drop(Guard { lock: &lock, owner });
+            assert_eq!(lock.word.load(Ordering::Relaxed), FREE);
+        }
+    }
+}

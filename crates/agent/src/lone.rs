@@ -88,8 +88,12 @@ fn of_file(file: u64, argv: u64) -> Option<Program> {
     let [first] = program::words(argv)?;
     let name = program::string(first, MAX_PATH)?;
     let name = base_name(&name)?;
-    let scripted = INTERPRETERS.iter().any(|start| name.starts_with(start));
-    (failed == 0 && !scripted).then(|| Program::new([stat[0], stat[1]], &name))
+    (failed == 0 && !is_interpreter(&name)).then(|| Program::new([stat[0], stat[1]], &name))
+}
+
+/// Whether a program of that name does what a script says.
+fn is_interpreter(name: &[u8]) -> bool {
+    INTERPRETERS.iter().any(|start| name.starts_with(start))
 }
 
 /// The last part of a path, without the dash of login shells.
@@ -97,4 +101,61 @@ fn base_name(path: &[u8]) -> Option<Vec<u8>> {
     let path = CStr::from_bytes_with_nul(path).ok()?.to_bytes();
     let name = path.rsplit(|byte| *byte == b'/').next()?;
     Some(name.strip_prefix(b"-").unwrap_or(name).to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn a_program_goes_by_the_last_part_of_its_path() {
+        let name = |path: &[u8]| base_name(path).map(|name| String::from_utf8(name).unwrap());
+        assert_eq!(name(b"/usr/lib/gcc/cc1plus\0").unwrap(), "cc1plus");
+        assert_eq!(name(b"ld\0").unwrap(), "ld");
+        // Login shells.
+        assert_eq!(name(b"-bash\0").unwrap(), "bash");
+        assert_eq!(name(b"/bin/-sh\0").unwrap(), "sh");
+        assert_eq!((name(b"\0").unwrap(), name(b"a/\0").unwrap()), (String::new(), String::new()));
+        assert_eq!((name(b"ld"), name(b"l\0d\0"), name(b"")), (None, None, None));
+    }
+
+    #[test]
+    fn interpreters_are_known_in_all_versions() {
+        for name in ["sh", "bash", "python", "python3.12", "pypy3", "perl5.38.2", "lua5.4", "R"] {
+            assert!(is_interpreter(name.as_bytes()), "{name}");
+        }
+        for name in ["cc1", "cc1plus", "as", "ld", "ld.lld", "clang-18", "rustc", "r", "mybash"] {
+            assert!(!is_interpreter(name.as_bytes()), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_program_is_its_file_and_its_name() {
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        let other = std::fs::File::open("/dev/null").unwrap();
+        let program = |file: &std::fs::File, name: &CStr| {
+            let argv = [name.as_ptr() as u64, 0];
+            of_file(file.as_raw_fd() as u64, argv.as_ptr() as u64)
+        };
+        let ld = program(&file, c"/usr/bin/ld").unwrap();
+        let again = std::fs::File::open("/proc/self/exe").unwrap();
+        assert_eq!(program(&again, c"ld"), Some(ld));
+        assert_ne!(program(&file, c"as"), Some(ld));
+        assert_ne!(program(&other, c"ld"), Some(ld));
+        assert_eq!(program(&file, c"/usr/bin/python3"), None);
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_no_lone_program() {
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        let fd = file.as_raw_fd() as u64;
+        let (none, bad) = ([0u64], [8u64, 0]);
+        let named = [c"ld".as_ptr() as u64, 0];
+        let named = named.as_ptr() as u64;
+        assert!(of_file(fd, named).is_some() && of_file(u32::MAX.into(), named).is_none());
+        for argv in [0, none.as_ptr() as u64, bad.as_ptr() as u64] {
+            assert!(of_file(fd, argv).is_none());
+        }
+    }
 }

@@ -369,3 +369,7 @@ fn describe((start, end): (u64, u64), file_offset: u64, path: &[u8], stat: Optio
     }
     header.modules.store(index as u32 + 1, Ordering::Release);
 }
+
+#[cfg(test)]
+#[path = "modules_tests.rs"]
+mod tests;

@@ -232,3 +232,92 @@ fn dispatches(thread: &mut own::Thread, page: u64) -> bool {
     };
     *thread.native.dispatches.get_or_insert_with(ask)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The page of a thread that is there, which the kernel would stop at calls.
+    fn page_of(state: u32) -> u64 {
+        let page = sys::anonymous(4096).unwrap();
+        word(page).store(state, Ordering::Relaxed);
+        // SAFETY: a page that this test has made.
+        unsafe { set_field(page, SELECTOR, 1) };
+        page
+    }
+
+    /// Where the recorder takes the thread to be, whether calls are stopped, and whether flags may
+    /// be odd.
+    fn is_now(page: u64) -> (u32, u64, u64) {
+        // SAFETY: as above.
+        let [selector, odd] = [SELECTOR, control::ODD_FLAGS].map(|at| unsafe { field(page, at) });
+        (word(page).load(Ordering::Relaxed), selector, odd)
+    }
+
+    fn wait_for(word: &AtomicBool) {
+        while !word.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_thread_that_was_away_is_home_and_may_call_again() {
+        for state in [AWAY, CALLED] {
+            let page = page_of(state);
+            assert!(come_home(page));
+            assert_eq!(is_now(page), (HOME, 0, 1));
+            assert!(!come_home(page));
+        }
+    }
+
+    #[test]
+    fn a_thread_at_home_was_not_away_but_may_call() {
+        let page = page_of(HOME);
+        assert!(!come_home(page));
+        assert_eq!(is_now(page), (HOME, 0, 0));
+    }
+
+    #[test]
+    fn a_thread_that_is_being_called_waits_for_the_signal_to_be_sent() {
+        let page = page_of(CALLING);
+        let [there, sent] = [const { AtomicBool::new(false) }; 2];
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                there.store(true, Ordering::Relaxed);
+                (come_home(page), sent.load(Ordering::Acquire))
+            });
+            wait_for(&there);
+            (0..3).for_each(|_| sys::rest());
+            sent.store(true, Ordering::Release);
+            word(page).store(CALLED, Ordering::Release);
+            assert_eq!(thread.join().unwrap(), (true, true));
+        });
+        assert_eq!(is_now(page), (HOME, 0, 1));
+    }
+
+    #[test]
+    fn the_recorders_word_and_the_threads_do_not_get_lost_in_each_other() {
+        let page = page_of(HOME);
+        let swap = |from, to| {
+            let (one, other) = (Ordering::AcqRel, Ordering::Relaxed);
+            word(page).compare_exchange(from, to, one, other).is_ok()
+        };
+        let [there, over] = [const { AtomicBool::new(false) }; 2];
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                there.store(true, Ordering::Relaxed);
+                while !over.load(Ordering::Relaxed) {
+                    let _ = swap(AWAY, CALLING) && swap(CALLING, CALLED);
+                }
+            });
+            wait_for(&there);
+            for _ in 0..300 {
+                assert!(swap(HOME, AWAY));
+                std::thread::yield_now();
+                assert!(come_home(page));
+                assert_eq!(word(page).load(Ordering::Relaxed), HOME);
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+    }
+}

@@ -227,3 +227,7 @@ fn end_page(place: usize, range: core::ops::Range<u64>) {
     add(page, 0, &words[1..], 0);
     owner.iter().rev().for_each(|word| word.store(0, Ordering::Release));
 }
+
+#[cfg(test)]
+#[path = "pages_tests.rs"]
+mod tests;

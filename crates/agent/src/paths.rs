@@ -163,3 +163,7 @@ fn add(site: u32, frames: &[u64; PATH_FRAMES], weight: u32) {
     used.store(number + 1, Release);
     known.insert(hash, number);
 }
+
+#[cfg(test)]
+#[path = "paths_tests.rs"]
+mod tests;

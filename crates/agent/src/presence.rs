@@ -134,3 +134,112 @@ pub fn is_gone(page: &ThreadPage) -> bool {
         alive && other.tid.load(Ordering::Relaxed) == tid
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Mutex, MutexGuard};
+
+    /// Tests share what is lent.
+    fn alone() -> MutexGuard<'static, ()> {
+        static ONE: Mutex<()> = Mutex::new(());
+        let one = ONE.lock().unwrap_or_else(|one| one.into_inner());
+        inherit(new_page(), 0);
+        one
+    }
+
+    fn new_page() -> u64 {
+        sys::anonymous(size_of::<ThreadPage>() as u64).unwrap()
+    }
+
+    /// As a process with that number does it.
+    fn lend_as(pid: i64, page: u64, address: u64) {
+        LENT.lock().push(Lent { page, pid, address });
+    }
+
+    fn lent() -> Vec<u64> {
+        LENT.lock().iter().map(|lent| lent.address).collect()
+    }
+
+    fn get(page: u64, offset: i32) -> u64 {
+        // SAFETY: a page that this test has made.
+        unsafe { field(page, offset) }
+    }
+
+    fn set(page: u64, offset: i32, value: u64) {
+        // SAFETY: as above.
+        unsafe { set_field(page, offset, value) }
+    }
+
+    #[test]
+    fn a_page_is_lent_until_its_owner_is_seen_again() {
+        let _alone = alone();
+        let page = new_page();
+        lend(page, 0x1000, false);
+        assert_eq!((lent(), get(page, control::LENT)), (vec![0x1000], 1));
+        set(page, ENTERED, 0x2000);
+        set(page, RETURNS, 0x3000);
+        leave(page);
+        assert_eq!((lent(), get(page, control::LENT)), (vec![], 0));
+        assert_eq!((get(page, ENTERED), get(page, RETURNS)), (0, 0));
+        assert_eq!(ALL_LENT.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_child_that_is_seen_does_not_take_its_parents_page_back() {
+        let _alone = alone();
+        let page = new_page();
+        lend_as(own_pid() + 1, page, 0x1000);
+        lend(page, 0x2000, false);
+        assert_eq!(lent(), [0x1000, 0x2000]);
+        leave(page);
+        assert_eq!(lent(), [0x1000]);
+        leave(page);
+        assert_eq!(lent(), [0x1000]);
+    }
+
+    #[test]
+    fn what_children_have_lent_ends_with_their_parent() {
+        let _alone = alone();
+        let (page, other) = (new_page(), new_page());
+        lend_as(own_pid() + 5, page, 0x1000);
+        lend(page, 0x2000, false);
+        lend_as(own_pid() + 1, page, 0x3000);
+        lend(other, 0x4000, false);
+        lend_as(own_pid() + 2, page, 0x5000);
+        leave(page);
+        // What an ancestor has lent, and another thread, is still lent.
+        assert_eq!(lent(), [0x1000, 0x4000]);
+        assert_eq!((get(page, control::LENT), get(other, control::LENT)), (0, 1));
+        assert_eq!(ALL_LENT.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn the_owner_lends_its_page_once_at_a_time() {
+        let _alone = alone();
+        let page = new_page();
+        lend(page, 0x1000, false);
+        lend_as(own_pid() + 1, page, 0x2000);
+        lend(page, 0x3000, false);
+        assert_eq!((lent(), get(page, control::LENT)), (vec![0x3000], 1));
+    }
+
+    #[test]
+    fn a_parent_whose_child_may_have_its_number_is_never_seen() {
+        let _alone = alone();
+        let page = new_page();
+        lend(page, 0x1000, true);
+        leave(page);
+        assert_eq!((lent(), get(page, control::LENT)), (vec![0x1000], 1));
+    }
+
+    #[test]
+    fn a_forks_child_has_lent_nothing_and_is_where_its_parent_was() {
+        let _alone = alone();
+        let (page, new) = (new_page(), new_page());
+        lend(page, 0x1000, false);
+        inherit(new, 0x2000);
+        assert_eq!((lent(), get(new, ENTERED)), (vec![], 0x2000));
+        assert_eq!(ALL_LENT.load(Ordering::Relaxed), 0);
+    }
+}

@@ -119,3 +119,105 @@ pub fn path_of(fd: u64, buffer: &mut [u8; 488]) -> usize {
     // SAFETY: both buffers are valid.
     unsafe { sys::call(sys::READLINK, arguments) }.max(0) as usize
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn a_line_of_a_file_says_what_is_mapped() {
+        let line = b"7f0123456000-7ffffffff000 r-xp 0001c000 08:01 4611686018427387904      \
+            /usr/lib/a b.so (deleted)";
+        let m = parse(line).unwrap();
+        assert_eq!((m.start, m.end, m.offset), (0x7f01_2345_6000, 0x7fff_ffff_f000, 0x1c000));
+        assert_eq!((m.readable, m.writable, m.executable, m.shared), (true, false, true, false));
+        assert_eq!((m.inode, m.path), (1 << 62, &b"/usr/lib/a b.so (deleted)"[..]));
+        assert!(m.is_module());
+    }
+
+    #[test]
+    fn lines_without_a_file_are_mappings_too() {
+        // The kernel ends such a line with a blank.
+        let m = parse(b"00400000-00401000 -w-s 00000000 00:00 0 ").unwrap();
+        assert_eq!((m.readable, m.writable, m.executable, m.shared), (false, true, false, true));
+        assert!(m.path.is_empty() && !m.is_module());
+        let vdso = parse(b"7ffe00000000-7ffe00002000 r-xp 00000000 00:00 0    [vdso]").unwrap();
+        assert!(vdso.is_module());
+        let heap = parse(b"01000000-01021000 rw-p 00000000 00:00 0    [heap]").unwrap();
+        assert!(!heap.is_module());
+    }
+
+    #[test]
+    fn what_is_no_line_is_none() {
+        let lines: [&[u8]; 9] = [
+            b"",
+            b"\n",
+            b"00400000",
+            b"00400000-00401000",
+            b"00400000 00401000 r-xp 0 00:00 0 /a",
+            b"0040000g-00401000 r-xp 0 00:00 0 /a",
+            b"00400000-00401000 r-xp 0 00:00",
+            b"00400000-00401000 r-xp 0 00:00 x /a",
+            b"00400000-10000000000000000 r-xp 0 00:00 0 /a",
+        ];
+        for line in lines {
+            assert!(parse(line).is_none(), "{}", String::from_utf8_lossy(line));
+        }
+    }
+
+    #[test]
+    fn the_process_finds_its_own_mappings() {
+        let here = &raw const *b"constant" as u64;
+        assert!(program_mappings().iter().any(|(start, end)| (*start..*end).contains(&here)));
+        let map = |flags| {
+            // SAFETY: new memory.
+            let at = unsafe {
+                sys::map(0, 4096, sys::PROT_READ, flags | sys::MAP_ANONYMOUS, -1, 0).unwrap()
+            };
+            let shared = [at, at + 4095].map(is_shared);
+            // SAFETY: just mapped.
+            unsafe { sys::unmap(at, 4096, flags) };
+            shared
+        };
+        assert_eq!(map(sys::MAP_SHARED), [true; 2]);
+        assert_eq!(map(sys::MAP_PRIVATE), [false; 2]);
+    }
+
+    #[test]
+    fn a_file_is_read_whole() {
+        // Larger than what is read at a time.
+        let bytes: Vec<u8> = (0..200_000u32).map(|k| (k % 253) as u8).collect();
+        let path = std::env::temp_dir().join(format!("threadtalk-proc-{}", std::process::id()));
+        std::fs::write(&path, &bytes).unwrap();
+        let name = [path.to_str().unwrap().as_bytes(), b"\0"].concat();
+        assert!(read_file(&name).unwrap() == bytes);
+        std::fs::remove_file(&path).unwrap();
+        assert!(read_file(&name).is_none());
+    }
+
+    #[test]
+    fn a_descriptor_leads_to_its_path_however_many_digits_it_has() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let path = |fd: u64| {
+            let mut buffer = [0; 488];
+            let length = path_of(fd, &mut buffer);
+            buffer[..length].to_vec()
+        };
+        assert_eq!(path(file.as_raw_fd() as u64), b"/dev/null");
+        for lowest in [0, 9, 10, 99, 100, 1000] {
+            const F_DUPFD: u64 = 0;
+            let arguments = [file.as_raw_fd() as u64, F_DUPFD, lowest, 0, 0, 0];
+            // SAFETY: makes a descriptor, if the limit allows one with that number.
+            let fd = unsafe { sys::call(sys::FCNTL, arguments) };
+            if fd >= 0 {
+                assert_eq!(path(fd as u64), b"/dev/null", "{fd}");
+                // SAFETY: just made.
+                unsafe { sys::call(sys::CLOSE, [fd as u64, 0, 0, 0, 0, 0]) };
+            }
+        }
+        assert_eq!(path(u32::MAX.into()), b"");
+        let input = std::fs::read_link("/proc/self/fd/0").unwrap_or_default();
+        assert_eq!(path(0), input.to_str().unwrap().as_bytes());
+    }
+}

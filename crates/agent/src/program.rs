@@ -90,3 +90,7 @@ pub fn pointers(from: u64, max: usize) -> Option<Vec<u64>> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "program_tests.rs"]
+pub mod tests;

@@ -5,6 +5,8 @@
 //! header of the first segment stays mapped: it hands out segment numbers and holds the settings.
 
 mod child;
+#[cfg(test)]
+pub mod testing;
 
 use crate::program;
 use crate::shared::area;
@@ -584,3 +586,7 @@ pub fn is_recorded() -> bool {
     // A process that may not even ask is hardly one that is about to execute a program.
     pid < 0 || i64::from(header().pid.load(Ordering::Relaxed)) == pid
 }
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

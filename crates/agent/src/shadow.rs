@@ -320,3 +320,7 @@ fn copy_common(old: u64, new: u64) {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "shadow_tests.rs"]
+mod tests;

@@ -593,3 +593,7 @@ pub fn is_agent_code(pc: u64) -> bool {
     let (start, end) = stubs::image();
     (start..end).contains(&pc)
 }
+
+#[cfg(test)]
+#[path = "signals_tests.rs"]
+mod tests;

@@ -82,3 +82,30 @@ pub fn add(running: &Running, created: u32) {
 pub fn renew() {
     *KNOWN.lock() = None;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::tests::words_at_end;
+
+    fn left(stack: u64) -> (u64, u64) {
+        let mut registers = Registers { pc: 0x1000, ..Registers::default() };
+        registers.general[RSP] = stack;
+        leave_wrapper(&mut registers);
+        (registers.pc, registers.general[RSP])
+    }
+
+    #[test]
+    fn a_wrapper_returns_into_the_call_that_came_there() {
+        let stack = words_at_end(&[0x40_1005]);
+        assert_eq!(left(stack), (0x40_1004, stack + 8));
+    }
+
+    #[test]
+    fn a_wrapper_is_not_left_where_nothing_is_on_top() {
+        let stack = words_at_end(&[0]);
+        for stack in [stack, stack + 8, 0, !0 - 7] {
+            assert_eq!(left(stack), (0x1000, stack));
+        }
+    }
+}

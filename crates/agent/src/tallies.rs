@@ -65,3 +65,63 @@ fn clear(start: u64, tallies: &[AtomicU64]) {
         tallies.iter().for_each(|tally| tally.store(0, Ordering::Relaxed));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::testing::recording;
+    use wire::session::mode;
+
+    fn meaning(instructions: u32) -> Meaning {
+        Meaning::new(instructions, 1, 2).unwrap()
+    }
+
+    #[test]
+    fn what_means_the_same_has_one_number_until_there_are_none_left() {
+        let _held = recording(mode::MATRIX);
+        *KNOWN.lock() = None;
+        assert_eq!([3, 4, 3].map(|k| number(meaning(k))), [Some(0), Some(1), Some(0)]);
+        assert_eq!(number(meaning(3).with_checks(1)), Some(2));
+        assert_eq!(session::meaning(1).load(Ordering::Relaxed), meaning(4).bits());
+        session::header().tallies.store(tally::MAX as u32 - 1, Ordering::Relaxed);
+        assert_eq!(number(meaning(5)), Some(tally::MAX as u32 - 1));
+        assert_eq!(
+            [6, 5, 4].map(|k| number(meaning(k))),
+            [None, Some(tally::MAX as u32 - 1), Some(1)]
+        );
+        assert_eq!(session::header().tallies.load(Ordering::Relaxed), tally::MAX as u32);
+        *KNOWN.lock() = None;
+    }
+
+    #[test]
+    fn a_thread_that_exits_leaves_its_sums_and_no_tallies() {
+        let _held = recording(mode::MATRIX);
+        *KNOWN.lock() = None;
+        let numbers = [meaning(10), meaning(20), Meaning::waited(7)].map(number);
+        assert_eq!(numbers, [Some(0), Some(1), Some(2)]);
+        let tally_of = |thread: usize, number: usize| {
+            let at = session::page(thread) as u64 - TALLIES_BYTES + 8 * number as u64;
+            // SAFETY: within the session.
+            unsafe { AtomicU64::from_ptr(at as *mut u64) }
+        };
+        // One tally below zero: code that was left early.
+        for (number, times) in [(0, 3), (1, u64::MAX), (2, 2), (3, 99)] {
+            tally_of(1, number).store(times, Ordering::Relaxed);
+        }
+        tally_of(2, 0).store(5, Ordering::Relaxed);
+        // SAFETY: within the session; all fields are atomic.
+        let page = unsafe { &*session::page(1) };
+        page.instructions.store(100, Ordering::Relaxed);
+        let sums = || {
+            [&page.instructions, &page.loads, &page.stores, &page.waited]
+                .map(|sum| sum.load(Ordering::Relaxed))
+        };
+        for _ in 0..2 {
+            fold(page);
+            assert_eq!(sums(), [100 + 30 - 20, 2, 4, 14]);
+        }
+        assert_eq!([0, 1, 2].map(|k| tally_of(1, k).load(Ordering::Relaxed)), [0; 3]);
+        assert_eq!(tally_of(2, 0).load(Ordering::Relaxed), 5, "another thread's");
+        *KNOWN.lock() = None;
+    }
+}

@@ -507,3 +507,7 @@ impl Thread {
 
 /// A thread id that no thread has.
 const NOBODY: u32 = 0x3fff_ffff;
+
+#[cfg(test)]
+#[path = "thread_tests.rs"]
+mod tests;

@@ -165,3 +165,7 @@ pub fn clear_grants(map: u64, first: u64, blocks: u64) {
         });
     }
 }
+
+#[cfg(test)]
+#[path = "tracked_tests.rs"]
+mod tests;

@@ -76,3 +76,7 @@ fn fold(number: usize) {
         clear_range(start, start + (1 << PAGE_SHIFT));
     }
 }
+
+#[cfg(test)]
+#[path = "folding_tests.rs"]
+mod tests;

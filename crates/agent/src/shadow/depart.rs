@@ -163,3 +163,24 @@ impl Range {
         (page..page + 4096).step_by(8).map(depart).sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_that_hold_something_are_seen_wherever_they_are_in_a_group() {
+        for length in 1..=8 {
+            let mut bytes = [0; 8];
+            assert!(!any(&bytes[..length]));
+            for k in 0..length {
+                bytes[k] = 1;
+                assert!(any(&bytes[..length]), "{k} of {length}");
+                bytes[k] = 0;
+            }
+            // What lies behind does not count.
+            bytes[length..].fill(1);
+            assert!(!any(&bytes[..length]));
+        }
+    }
+}

@@ -50,3 +50,42 @@ fn claim(start: u64, end: u64) {
         session::header().mappings_folded.fetch_add(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::testing::recording;
+    use wire::session::mode;
+
+    /// Mappings that have folded after each of these claims, in units of 4 GiB.
+    fn after<const N: usize>(claims: [(u64, u64); N]) -> [u64; N] {
+        let _held = recording(mode::MATRIX);
+        CLAIMS.iter().for_each(|claim| claim.store(0, Ordering::Relaxed));
+        let folded = &session::header().mappings_folded;
+        folded.store(0, Ordering::Relaxed);
+        claims.map(|(start, end)| {
+            claim(start, end);
+            folded.load(Ordering::Relaxed)
+        })
+    }
+
+    #[test]
+    fn mappings_that_a_far_bank_takes_for_others_are_counted() {
+        const PIECE: u64 = 1 << PIECE_SHIFT;
+        const FOLDS: u64 = 1 << FAR_ADDRESS_BITS;
+        let at = |fold: u64, first: u64, last: u64| {
+            (fold * FOLDS + first * PIECE, fold * FOLDS + last * PIECE)
+        };
+        // The same memory again, and neighbours up to the byte.
+        assert_eq!(after([at(1, 5, 7), at(1, 5, 7), at(2, 7, 9), at(3, 3, 5)]), [0; 4]);
+        // Each mapping counts once, however much of it folds.
+        assert_eq!(after([at(1, 5, 9), at(2, 5, 9), at(3, 8, 20)]), [0, 1, 2]);
+        let (start, _) = at(2, 6, 6);
+        assert_eq!(after([at(1, 5, 7), (start, start + 1)]), [0, 1]);
+        assert_eq!(after([at(1, 5, 7), (start - 1, start)]), [0, 1]);
+        // One that meets itself.
+        assert_eq!(after([at(0, 1, PIECES as u64 + 1)]), [0]);
+        assert_eq!(after([at(0, 1, PIECES as u64 + 2)]), [1]);
+        assert_eq!(after([(start, start)]), [0]);
+    }
+}

@@ -80,3 +80,47 @@ fn look_in_map(map: u64, start: u64, holds: &mut [u8]) -> Option<()> {
     }
     Some(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_to_look_find_the_pages_that_were_touched() {
+        const COUNT: usize = 5000;
+        const MADV_NOHUGEPAGE: u64 = 15;
+        let bytes = COUNT as u64 * PAGE;
+        let start = sys::anonymous(bytes).unwrap();
+        // The first and the last, and at both sides of where the map is read anew.
+        let touched = [0, 1, 4095, 4096, COUNT - 1];
+        // SAFETY: advice on the test's memory, and bytes in it.
+        unsafe {
+            sys::call(sys::MADVISE, [start, bytes, MADV_NOHUGEPAGE, 0, 0, 0]);
+            touched.iter().for_each(|page| *((start + *page as u64 * PAGE) as *mut u8) = 1);
+        }
+        let expected: Vec<u8> = (0..COUNT).map(|page| touched.contains(&page).into()).collect();
+        let path = b"/proc/self/pagemap\0";
+        // SAFETY: NUL-terminated.
+        let map = unsafe { sys::call(sys::OPEN, [path.as_ptr() as u64, 0, 0, 0, 0, 0]) };
+        let without_map = Pages { map: None };
+        let with_map = (map >= 0).then_some(Pages { map: Some(map as u64) });
+        for pages in [Some(without_map), with_map].into_iter().flatten() {
+            let mut holds = std::vec![7; COUNT];
+            assert_eq!(pages.look(start, &mut holds), Some(()));
+            assert!(holds == expected, "with the map: {}", pages.map.is_some());
+            let mut holds = std::vec![7; 3];
+            assert_eq!(pages.look(start + 4095 * PAGE, &mut holds), Some(()));
+            assert_eq!(holds, [1, 1, 0]);
+        }
+        // SAFETY: mapped above.
+        unsafe { sys::unmap(start, bytes, sys::MAP_PRIVATE) };
+    }
+
+    #[test]
+    fn who_cannot_look_says_so() {
+        let closed = core::mem::ManuallyDrop::new(Pages { map: Some(0xffff_ffff) });
+        assert_eq!(closed.look(0, &mut [0; 4]), None);
+        // Nothing is mapped there.
+        assert_eq!(Pages { map: None }.look(0, &mut [0; 4]), None);
+    }
+}

@@ -265,3 +265,7 @@ fn set(first: u64, count: u64, number: Option<u32>) {
         page = next;
     }
 }
+
+#[cfg(test)]
+#[path = "mappings_tests.rs"]
+mod tests;

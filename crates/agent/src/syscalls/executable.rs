@@ -126,6 +126,20 @@ fn interpreter_of(file: &File, table: u64, entry_bytes: u64, entries: u64) -> Op
     })
 }
 
+/// Whether a program runs with other rights than those of its user: real and effective user and
+/// group of the process, mode of the file, and its user and group.
+fn changes_ids([uid, mut euid, gid, mut egid]: [u64; 4], mode: u64, owners: [u64; 2]) -> bool {
+    const S_ISUID: u64 = 0o4000;
+    const S_ISGID_AND_IXGRP: u64 = 0o2010;
+    if mode & S_ISUID != 0 {
+        euid = owners[0];
+    }
+    if mode & S_ISGID_AND_IXGRP == S_ISGID_AND_IXGRP {
+        egid = owners[1];
+    }
+    euid != uid || egid != gid
+}
+
 /// A file that is open for reading.
 struct File(i64);
 
@@ -173,24 +187,15 @@ impl File {
     /// Whether the kernel will tell the loader to trust no variables (AT_SECURE): then the loader
     /// injects nothing.
     fn is_privileged(&self) -> bool {
-        const S_ISUID: u64 = 0o4000;
-        const S_ISGID_AND_IXGRP: u64 = 0o2010;
         const NUMBERS: [u64; 4] = [sys::GETUID, sys::GETEUID, sys::GETGID, sys::GETEGID];
         // SAFETY: no arguments.
         let ids = NUMBERS.map(|number| unsafe { sys::call(number, [0; 6]) as u64 & 0xffff_ffff });
-        let [uid, mut euid, gid, mut egid] = ids;
         let mut stat = [0u64; 18];
         // SAFETY: struct stat has 144 bytes.
         unsafe { sys::call(sys::FSTAT, [self.0 as u64, stat.as_mut_ptr() as u64, 0, 0, 0, 0]) };
         // Mode and user share the word at 24, the group starts that at 32.
-        let mode = stat[3] & 0xffff_ffff;
-        if mode & S_ISUID != 0 {
-            euid = stat[3] >> 32;
-        }
-        if mode & S_ISGID_AND_IXGRP == S_ISGID_AND_IXGRP {
-            egid = stat[4] & 0xffff_ffff;
-        }
-        euid != uid || egid != gid || (uid != 0 && self.has_capabilities())
+        let (mode, owners) = (stat[3] & 0xffff_ffff, [stat[3] >> 32, stat[4] & 0xffff_ffff]);
+        changes_ids(ids, mode, owners) || (ids[0] != 0 && self.has_capabilities())
     }
 
     fn has_capabilities(&self) -> bool {
@@ -199,3 +204,7 @@ impl File {
         unsafe { sys::call(sys::FGETXATTR, [self.0 as u64, name, 0, 0, 0, 0]) > 0 }
     }
 }
+
+#[cfg(test)]
+#[path = "executable_tests.rs"]
+mod tests;

@@ -120,11 +120,15 @@ fn note_shared(start: u64, bytes: u64, flags: u64, fd: u64, offset: u64) {
     }
 }
 
+/// Whether mmap with these flags replaces what is there.
+fn replaces(flags: u64) -> bool {
+    flags & sys::MAP_FIXED != 0 && flags & sys::MAP_FIXED_NOREPLACE != sys::MAP_FIXED_NOREPLACE
+}
+
 pub fn mmap(a: [u64; 6]) -> Outcome {
     let [address, bytes, protection, flags, fd, offset] = a;
     let bytes = bytes.next_multiple_of(PAGE);
-    let replaces =
-        flags & sys::MAP_FIXED != 0 && flags & sys::MAP_FIXED_NOREPLACE != sys::MAP_FIXED_NOREPLACE;
+    let replaces = replaces(flags);
     let before = if replaces { runtime().files.at(address) } else { 0 };
     let (result, replaced) = match replaces {
         true => take_away((address, address.saturating_add(bytes)), sys::MMAP, a),
@@ -288,4 +292,32 @@ pub fn mlockall(mut a: [u64; 6]) -> Outcome {
     a[0] |= MCL_ONFAULT;
     let result = call(sys::MLOCKALL, a);
     Outcome::Done(if result == ENOMEM { 0 } else { result })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapping_replaces_what_is_there_only_if_the_kernel_does() {
+        // mman.h and mman-common.h.
+        const PRIVATE_ANONYMOUS: u64 = 0x22;
+        const FIXED: u64 = 0x10;
+        const NOREPLACE: u64 = 0x10_0000;
+        for (flags, expected) in
+            [(0, false), (FIXED, true), (NOREPLACE, false), (FIXED | NOREPLACE, false)]
+        {
+            assert_eq!(replaces(PRIVATE_ANONYMOUS | flags), expected, "{flags:x}");
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_would_refuse_to_lock_is_refused() {
+        const EINVAL: i64 = -22;
+        // Nothing, MCL_ONFAULT alone, and flags that there are not.
+        for flags in [0, 4, 8, 9, u64::MAX] {
+            let outcome = mlockall([flags, 0, 0, 0, 0, 0]);
+            assert!(matches!(outcome, Outcome::Done(EINVAL)), "{flags}");
+        }
+    }
 }

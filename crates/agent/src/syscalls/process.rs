@@ -225,3 +225,53 @@ pub fn leave_shadow_stack() -> bool {
             || sys::call(sys::ARCH_PRCTL, disable) == 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::tests::words_at_end;
+
+    const SET: u64 = 0x1001;
+    const GET: u64 = 0x1004;
+    const EPERM: i64 = -1;
+
+    fn done(outcome: Outcome) -> Option<i64> {
+        match outcome {
+            Outcome::Done(result) => Some(result),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn the_program_gets_the_base_of_gs_back_that_it_has_set() {
+        let page = sys::anonymous(4096).unwrap();
+        let ask = |what, argument| done(arch_prctl(page, [what, argument, 0, 0, 0, 0]));
+        let at = words_at_end(&[7]);
+        let get = || (ask(GET, at), program::words::<1>(at));
+        assert_eq!(get(), (Some(0), Some([0])));
+        for base in [0x1234_5678_9abc, (1 << 47) - 4097, 0] {
+            assert_eq!(ask(SET, base), Some(0));
+            assert_eq!(get(), (Some(0), Some([base])));
+        }
+        assert_eq!(ask(SET, 5), Some(0));
+        // No address of a program.
+        assert_eq!([ask(SET, 1 << 47), ask(SET, !0)], [Some(EPERM); 2]);
+        assert_eq!(get(), (Some(0), Some([5])));
+        assert_eq!([ask(GET, at + 1), ask(GET, 8)], [Some(program::EFAULT); 2]);
+    }
+
+    #[test]
+    fn what_would_break_the_code_cache_is_refused_and_the_rest_is_the_kernels() {
+        const EOPNOTSUPP: i64 = -95;
+        const ARCH_SET_FS: u64 = 0x1002;
+        let page = sys::anonymous(4096).unwrap();
+        assert_eq!(done(arch_prctl(page, [0x5001, 1, 0, 0, 0, 0])), Some(EOPNOTSUPP));
+        assert_eq!(done(arch_prctl(page, [ARCH_SET_FS, 0, 0, 0, 0, 0])), None);
+        const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
+        const PR_GET_DUMPABLE: u64 = 3;
+        const EINVAL: i64 = -22;
+        let dispatch = [PR_SET_SYSCALL_USER_DISPATCH, 1, 0, 0, 0, 0];
+        assert_eq!(done(prctl(dispatch, page)), Some(EINVAL));
+        assert_eq!(done(prctl([PR_GET_DUMPABLE, 0, 0, 0, 0, 0], page)), None);
+    }
+}

@@ -171,3 +171,39 @@ pub fn allows_start() -> bool {
     filter::allows(&needed)
         && harmless.iter().all(|number| filter::answer(*number, &[0; 6]) != Answer::Deadly)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many instructions are found in a `struct sock_fprog` (linux/filter.h).
+    fn count(length: u16, code: u64) -> Option<usize> {
+        // The compiler's padding is of no meaning.
+        let program = [0xdead_beef_0000 | u64::from(length), code];
+        instructions(program.as_ptr() as u64).map(|found| found.len())
+    }
+
+    #[test]
+    fn filters_are_read_if_the_kernel_may_take_them() {
+        let code = vec![0u64; 4096];
+        let at = code.as_ptr() as u64;
+        // BPF_MAXINSNS is 4096.
+        for (length, expected) in [(0, None), (1, Some(1)), (4096, Some(4096)), (4097, None)] {
+            assert_eq!(count(length, at), expected, "{length}");
+        }
+        assert_eq!(count(1, 0), None);
+        assert!(instructions(0).is_none() && instructions(8).is_none());
+    }
+
+    #[test]
+    fn a_filter_that_ends_in_memory_that_is_not_there_is_none() {
+        const PAGE: u64 = 4096;
+        let at = sys::anonymous(2 * PAGE).unwrap();
+        // SAFETY: the second page of the test's memory.
+        unsafe { sys::unmap(at + PAGE, PAGE, sys::MAP_PRIVATE) };
+        assert_eq!(count(2, at + PAGE - 16), Some(2));
+        assert_eq!(count(3, at + PAGE - 16), None);
+        // SAFETY: mapped above.
+        unsafe { sys::unmap(at, PAGE, sys::MAP_PRIVATE) };
+    }
+}

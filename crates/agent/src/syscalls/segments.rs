@@ -71,3 +71,39 @@ pub fn detach(a: [u64; 6]) -> Outcome {
     }
     Outcome::Done(result)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_has_whole_pages() {
+        const SHMGET: u64 = 29;
+        const IPC_RMID: u64 = 0;
+        for (bytes, mapped) in [(1, PAGE), (PAGE, PAGE), (PAGE + 1, 2 * PAGE)] {
+            // SAFETY: a new segment, which is removed again.
+            unsafe {
+                let id = sys::call(SHMGET, [0, bytes, 0o600, 0, 0, 0]);
+                // There may be none on this machine.
+                if let Ok(id) = u64::try_from(id) {
+                    assert_eq!(bytes_of(id), mapped);
+                    assert_eq!(sys::call(sys::SHMCTL, [id, IPC_RMID, 0, 0, 0, 0]), 0);
+                }
+            }
+        }
+        assert_eq!(bytes_of(u32::MAX.into()), 0);
+    }
+
+    #[test]
+    fn a_mapping_has_bytes_where_it_starts() {
+        let start = sys::anonymous(5 * PAGE).unwrap();
+        // SAFETY: memory of this test, whose other pages tell it apart from its neighbours.
+        let protect = |at, bytes| unsafe {
+            assert_eq!(sys::call(sys::MPROTECT, [at, bytes, sys::PROT_NONE, 0, 0, 0]), 0);
+        };
+        protect(start, PAGE);
+        protect(start + 4 * PAGE, PAGE);
+        assert_eq!(bytes_at(start + PAGE), 3 * PAGE);
+        assert_eq!([start, start + 2 * PAGE, 0].map(bytes_at), [0; 3]);
+    }
+}
