@@ -173,3 +173,7 @@ fn top_above(stack: u64) -> u64 {
     let tops = [FIRST_TOP.load(Relaxed), own];
     tops.into_iter().filter(is_above).min().unwrap_or((stack | (PAGE - 1)) + 1)
 }
+
+#[cfg(test)]
+#[path = "chain_tests.rs"]
+mod tests;

@@ -36,3 +36,35 @@ impl Lock {
         self.0.store(0, Release);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::cell::Cell;
+
+    struct Counted(Lock, Cell<u64>);
+
+    // SAFETY: the number is touched under the lock only.
+    unsafe impl Sync for Counted {}
+
+    #[test]
+    fn one_thread_at_a_time_is_inside_and_who_waits_too_long_is_not() {
+        let counted = &Counted(Lock::new(), Cell::new(0));
+        let inside: u64 = std::thread::scope(|scope| {
+            let count = move || {
+                (0..20_000)
+                    .filter(|_| counted.0.with(|| counted.1.set(counted.1.get() + 1)).is_some())
+            };
+            let threads = [0; 4].map(|_| scope.spawn(move || count().count() as u64));
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!(counted.1.get(), inside);
+        let lock = Lock::new();
+        assert_eq!(lock.with(|| lock.with(|| 1)), Some(None));
+        assert_eq!(lock.with(|| 2), Some(2));
+        lock.0.store(1, Relaxed);
+        lock.break_open();
+        assert_eq!(lock.with(|| 3), Some(3));
+    }
+}

@@ -74,3 +74,26 @@ pub unsafe fn unmap(address: Address, bytes: usize) -> c_int {
         None => unsafe { libc::syscall(libc::SYS_munmap, address, bytes) as c_int },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_files_and_parts_of_mappings_are_no_mappings_of_the_program() {
+        let (address, protection) = (core::ptr::null_mut(), libc::PROT_READ);
+        let call = |flags| Call { address, bytes: 1, protection, flags, file: (-1, 0) };
+        let (private, anonymous) = (libc::MAP_PRIVATE, libc::MAP_ANONYMOUS);
+        for flags in [0, libc::MAP_NORESERVE, libc::MAP_POPULATE, libc::MAP_FIXED_NOREPLACE] {
+            assert!(call(private | anonymous | flags).is_own());
+            assert!(call(libc::MAP_SHARED | anonymous | flags).is_own());
+            assert!(!call(private | flags).is_own() && !call(private | flags).is_anonymous());
+        }
+        for flags in [libc::MAP_FIXED, libc::MAP_STACK, libc::MAP_GROWSDOWN] {
+            let call = call(private | anonymous | flags);
+            assert!(!call.is_own() && call.is_anonymous());
+        }
+        let whole = |bytes| Call { bytes, ..call(private) }.whole();
+        assert_eq!([0, 1, 4096, 4097].map(whole), [0, 4096, 4096, 8192]);
+    }
+}

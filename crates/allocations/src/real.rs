@@ -195,3 +195,45 @@ pub unsafe fn early_bytes(block: *mut u8) -> usize {
     // SAFETY: `early` has written it.
     unsafe { block.sub(16).cast::<usize>().read() }
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn early_blocks_are_zeroes_that_lie_apart_until_the_memory_is_full() {
+        let mut all = Vec::new();
+        for bytes in [0, 1, 15, 16, 17, 1000] {
+            let block = early(bytes);
+            assert!(is_early(block) && block.addr().is_multiple_of(16));
+            // SAFETY: a block of that memory.
+            unsafe {
+                assert_eq!(early_bytes(block), bytes);
+                assert!((0..bytes).all(|k| block.add(k).read() == 0));
+                block.write_bytes(0xff, bytes);
+            }
+            all.push((block.addr(), bytes));
+        }
+        let rest = (0..).map(|_| early(48)).take_while(|block| !block.is_null());
+        all.extend(rest.map(|block| (block.addr(), 48)));
+        assert!(all.windows(2).all(|pair| pair[0].0 + pair[0].1 + 16 <= pair[1].0));
+        let (last, start) = (all[all.len() - 1], EARLY.0.get().addr());
+        assert!(last.0 + 48 <= start + EARLY_BYTES && last.0 + 48 + 64 > start + EARLY_BYTES);
+        // SAFETY: as above.
+        assert!(all.iter().all(|(at, bytes)| unsafe { early_bytes(*at as *mut u8) } == *bytes));
+        for bytes in [EARLY_BYTES, usize::MAX - 31, usize::MAX - 15, usize::MAX] {
+            assert!(early(bytes).is_null());
+        }
+    }
+
+    #[test]
+    fn blocks_of_others_are_not_early_ones() {
+        let (local, start) = (0_u8, EARLY.0.get().addr());
+        let beside = [0, start - 1, start + EARLY_BYTES, usize::MAX];
+        assert!(!beside.iter().any(|at| is_early(*at as *mut u8)));
+        assert!(!is_early((&raw const local).cast_mut()));
+        assert!(is_early(start as *mut u8) && is_early((start + EARLY_BYTES - 1) as *mut u8));
+    }
+}

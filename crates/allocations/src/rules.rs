@@ -168,3 +168,75 @@ fn find(address: u64) -> Option<u64> {
     let row = fde.unwind_info_for_address(&frames, &bases, context, address).ok()?;
     encode(row, &frames)
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    extern crate std;
+    use super::*;
+    use std::sync::{Mutex, MutexGuard};
+
+    /// Who has it is alone with the rules that are kept.
+    pub(crate) fn alone() -> MutexGuard<'static, ()> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// A rule for code that is not there, instead of the one before.
+    pub(crate) fn teach(address: u64, offset: i32, saved: i16, flags: u64) {
+        let words = u64::from(offset as u32) | u64::from(saved as u16) << rule::RBP_SHIFT;
+        let before = places(address).filter(|place| place.address.load(Relaxed) == address);
+        before.for_each(|place| place.address.store(0, Relaxed));
+        keep(address, words | flags | rule::KNOWN);
+    }
+
+    #[test]
+    fn a_rule_is_read_as_it_was_encoded() {
+        let _alone = alone();
+        let rule = |offset, saved, flags| {
+            teach(0x1234_5678, offset, saved, flags);
+            let rule = known(0x1234_5678).unwrap();
+            let flags = [rule.leads_on(), rule.is_by_rbp(), rule.is_aligned()];
+            (rule.offset(), rule.saved(), flags)
+        };
+        assert_eq!(rule(8, 0, rule::LEADS_ON), (8, None, [true, false, false]));
+        assert_eq!(rule(i32::MAX, -16, 0), (i32::MAX.into(), Some(-16), [false; 3]));
+        let both = rule::BY_RBP | rule::ALIGNED;
+        assert_eq!(rule(-8, i16::MIN, both), (-8, Some(i16::MIN.into()), [false, true, true]));
+        assert_eq!(rule(i32::MIN, i16::MAX, rule::BY_RBP).0, i32::MIN.into());
+    }
+
+    #[test]
+    fn rules_of_addresses_that_share_places_are_not_mixed_up() {
+        let _alone = alone();
+        let first = |address| core::ptr::from_ref(places(address).next().unwrap());
+        let wanted = first(0x7000_0000);
+        let same = (0x7000_0000_u64..).filter(|at| first(*at) == wanted).take(NEAR + 4);
+        let same: std::vec::Vec<u64> = same.collect();
+        forget(&Lock::new());
+        for (k, address) in same.iter().enumerate() {
+            assert!(known(*address).is_none());
+            teach(*address, k as i32, 0, 0);
+            assert_eq!(known(*address).unwrap().offset(), k as i64);
+        }
+        // Later ones push others out, and no more than one each.
+        let left: std::vec::Vec<i64> =
+            same.iter().filter_map(|at| known(*at)).map(Rule::offset).collect();
+        assert!(left.len() == NEAR && left.contains(&(NEAR as i64 + 3)));
+        forget(&Lock::new());
+        assert!(!same.iter().any(|at| known(*at).is_some()));
+    }
+
+    #[test]
+    fn an_address_is_looked_up_once_also_where_there_is_no_code() {
+        let _alone = alone();
+        let lock = Lock::new();
+        forget(&lock);
+        assert!(!of(0x10, &lock).unwrap().leads_on());
+        // Known by now, so the lock is not needed.
+        assert_eq!(
+            lock.with(|| (of(0x10, &lock).is_some(), of(0x20, &lock).is_some())),
+            Some((true, false))
+        );
+        forget(&lock);
+    }
+}

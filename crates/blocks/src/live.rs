@@ -88,3 +88,67 @@ pub fn take(address: u64) -> bool {
     }
     taken
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: u64 = 0x7e00_0000_0000;
+
+    #[test]
+    fn a_block_is_there_from_its_begin_to_its_end() {
+        assert!(prepare());
+        let block = AT + 0x10;
+        assert!(!has(block) && !take(block));
+        assert!(add(block) && has(block));
+        assert!(!add(block), "known already");
+        assert!(!has(block + 16) && !take(block + 16));
+        // Another one of the same bucket and one whose lower bits are the same.
+        assert!(!has(block + (1 << 28)) && !has(block + (1 << 44)));
+        assert!(take(block) && !has(block) && !take(block));
+        assert!(add(block) && take(block));
+    }
+
+    #[test]
+    fn a_full_bucket_takes_no_more_until_one_ends() {
+        assert!(prepare());
+        let blocks = [0, 1, 2, 3, 4, 5, 6, 7].map(|k| AT + 0x1000 + k * 32);
+        assert!(blocks.iter().all(|block| add(*block)));
+        let more = AT + 0x1000 + 16;
+        let count = near(more).load(Relaxed);
+        assert!(!add(more) && !has(more) && near(more).load(Relaxed) == count);
+        // The next bucket has room.
+        assert!(add(AT + 0x1100) && take(AT + 0x1100));
+        assert!(take(blocks[3]) && add(more) && has(more));
+        assert!(!has(blocks[3]) && [0, 1, 2, 4, 5, 6, 7].iter().all(|k| has(blocks[*k])));
+        assert!(take(more));
+    }
+
+    #[test]
+    fn blocks_at_multiples_of_powers_of_two_do_not_share_a_bucket() {
+        assert!(prepare());
+        let at = |k: u64| AT + (1 << 40) + (k << 28);
+        assert!((0..64).all(|k| add(at(k))));
+        assert!((0..64).all(|k| take(at(k))));
+    }
+
+    #[test]
+    fn threads_do_not_lose_each_others_blocks() {
+        assert!(prepare());
+        std::thread::scope(|scope| {
+            for thread in 0..4_u64 {
+                scope.spawn(move || {
+                    // Two of each in every bucket, whose last places are never taken.
+                    for turn in 0..20_000 {
+                        let blocks = [0, 1]
+                            .map(|k| AT + 0x10_0000 + turn % 16 * 256 + (thread * 2 + k) * 32);
+                        assert!(blocks.iter().all(|block| add(*block)));
+                        assert!(blocks.iter().all(|block| has(*block)));
+                        assert!(blocks.iter().all(|block| take(*block)));
+                        assert!(!blocks.iter().any(|block| has(*block)));
+                    }
+                });
+            }
+        });
+    }
+}

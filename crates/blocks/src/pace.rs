@@ -198,3 +198,124 @@ impl Thread {
         ((x >> 32) % u64::from(2 * every - 1)) as u32
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Mutex, MutexGuard};
+
+    /// A thread of which nothing is known; what is counted by the process is this test's alone.
+    fn fresh(followed: u64) -> (Thread, MutexGuard<'static, ()>) {
+        static ALONE: Mutex<()> = Mutex::new(());
+        let guard = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        FOLLOWED.store(followed, Relaxed);
+        CALLERS.iter().chain(&WAYS).for_each(|count| count.store(0, Relaxed));
+        let thread = Thread {
+            skip: Cell::new(0),
+            every: Cell::new(0),
+            followed: Cell::new(0),
+            since_ns: Cell::new(0),
+            random: Cell::new(0),
+            tid: Cell::new(1234),
+        };
+        (thread, guard)
+    }
+
+    /// A stretch of as many followed blocks as make a thread look how fast it is, which ends then.
+    fn stretch(thread: &Thread, end_ns: u64) -> u32 {
+        let word = 0x40_0000_u64;
+        for _ in 0..STRETCH {
+            thread.pass(Due::Drawn, (32, &raw const word as u64), end_ns);
+        }
+        thread.every.get()
+    }
+
+    #[test]
+    fn the_first_blocks_of_a_process_are_followed_one_and_all() {
+        let (thread, _alone) = fresh(0);
+        let word = 0x40_0000_u64;
+        let stack = &raw const word as u64;
+        for _ in 0..BURST {
+            assert!(thread.due(32, stack) == Due::Drawn);
+            assert_eq!(thread.pass(Due::Drawn, (32, stack), 0), 1);
+        }
+        assert_eq!((thread.every.get(), thread.followed.get()), (0, 0));
+        thread.pass(Due::Drawn, (32, stack), 0);
+        assert_eq!(thread.followed.get(), 1);
+    }
+
+    #[test]
+    fn a_fast_thread_leaves_more_out_and_a_slow_one_less() {
+        let (thread, _alone) = fresh(BURST);
+        // 256 blocks at 20 a millisecond.
+        let wanted_ns = 12_800_000;
+        let every = [1, 1, 4, 5, 5]
+            .map(|quarters| stretch(&thread, thread.since_ns.get() + wanted_ns * quarters / 4));
+        assert_eq!(every, [2, 4, 4, 4, 4]);
+        let next = |ns: u64| stretch(&thread, thread.since_ns.get() + ns);
+        assert_eq!((next(wanted_ns * 4), next(wanted_ns * 4 + 1)), (4, 2));
+        assert_eq!([0; 3].map(|_| next(wanted_ns * 5)), [1, 1, 1]);
+        // Never more than one in MAX, also where the clock goes backwards.
+        assert_eq!((0..40).map(|_| stretch(&thread, 1)).max(), Some(MAX));
+    }
+
+    #[test]
+    fn large_and_rare_blocks_are_followed_between_those_that_are_drawn() {
+        let (thread, _alone) = fresh(BURST);
+        let words = [0x41_0000_u64; 2];
+        let stacks = [0, 1].map(|k: usize| &raw const words[k] as u64);
+        thread.skip.set(100_000);
+        let follow = |bytes, stack| match thread.due(bytes, stack) {
+            Due::Always => thread.pass(Due::Always, (bytes, stack), 0) == 1,
+            _ => false,
+        };
+        let caller = (0..1000).filter(|_| follow(32, stacks[0])).count();
+        assert_eq!(caller, usize::from(OF_CALLER));
+        assert_eq!(thread.skip.get(), 100_000 - 750);
+        // Each other way to this caller, which by now is no rare one, is.
+        let other = (0..1000).filter(|_| follow(32, stacks[1])).count();
+        let size = (0..1000).filter(|_| follow(48, stacks[0])).count();
+        assert_eq!((other, size), (usize::from(OF_WAY), usize::from(OF_WAY)));
+        // Large ones are in any case; they change nothing of when the next one is drawn.
+        let skip = thread.skip.get();
+        assert!((0..1000).all(|_| follow(LARGE, stacks[0])));
+        assert_eq!((thread.skip.get(), thread.every.get()), (skip, 0));
+    }
+
+    #[test]
+    fn blocks_that_are_drawn_stand_for_all() {
+        for every in [2, 8, 64, 1024] {
+            let (thread, _alone) = fresh(BURST);
+            thread.every.set(every);
+            // Neither fast nor slow.
+            let mut now = 0;
+            let word = 0x42_0000_u64;
+            let stack = &raw const word as u64;
+            (0..300).for_each(|_| count_site(32, stack));
+            let (mut all, mut stood_for) = (0_u64, 0_u64);
+            let mut most = 0;
+            while stood_for < 20_000 * u64::from(every) {
+                all += 1;
+                if thread.due(32, stack) == Due::Drawn {
+                    now += 100_000;
+                    stood_for += thread.pass(Due::Drawn, (32, stack), now);
+                    most = most.max(thread.skip.get());
+                }
+            }
+            assert_eq!(thread.every.get(), every);
+            let right = all as f64 / stood_for as f64;
+            assert!((0.97..1.03).contains(&right), "one in {every}: {right}");
+            assert!(most <= 2 * every - 2, "{most}");
+        }
+    }
+
+    #[test]
+    fn a_drawn_block_that_is_passed_over_makes_others_rarer() {
+        let (thread, _alone) = fresh(BURST);
+        assert_eq!((thread.pass_over(), thread.every.get()), (1, 2));
+        assert_eq!((thread.pass_over(), thread.every.get()), (2, 4));
+        assert_eq!((thread.pass_over(), thread.every.get()), (4, 8));
+        (0..100).for_each(|_| _ = thread.pass_over());
+        assert_eq!(thread.every.get(), MAX);
+    }
+}

@@ -135,3 +135,7 @@ impl File {
         Some(entries().filter(|(tag, _)| *tag == DT_NEEDED).any(is_runtime))
     }
 }
+
+#[cfg(test)]
+#[path = "sanitized_tests.rs"]
+mod tests;

@@ -216,3 +216,14 @@ unsafe extern "C" fn in_forked_child() {
         PARENTS.store(segment, Release);
     }
 }
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// A session of a test's own.
+    pub fn made() -> Session {
+        let base = injected::heap::map(SEGMENT_BYTES as usize).unwrap();
+        session(base as *mut Segment)
+    }
+}

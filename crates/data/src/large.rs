@@ -315,3 +315,7 @@ pub fn entry_of(block: *mut u8) -> Option<u32> {
     let (_, record) = unsafe { records::of(block) }?;
     Some(record.entry.load(Relaxed))
 }
+
+#[cfg(test)]
+#[path = "large_tests.rs"]
+mod tests;

@@ -233,3 +233,7 @@ fn relist(session: Session, record: &Record) {
         place.start.store(record.block.load(Relaxed), Release);
     }
 }
+
+#[cfg(test)]
+#[path = "mappings_tests.rs"]
+mod tests;

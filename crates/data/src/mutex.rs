@@ -47,3 +47,45 @@ impl Mutex {
         self.0.store(FREE, Release);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    struct Counted(Mutex, Cell<u64>);
+
+    // SAFETY: the number is touched under the lock only.
+    unsafe impl Sync for Counted {}
+
+    #[test]
+    fn one_thread_at_a_time_is_inside_and_none_sleeps_for_ever() {
+        let counted = Counted(Mutex::new(), Cell::new(0));
+        let counted = &counted;
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(move || {
+                    for turn in 0..50_000 {
+                        counted.0.with(|| {
+                            let before = counted.1.get();
+                            if turn % 1000 == 0 {
+                                std::thread::yield_now();
+                            }
+                            counted.1.set(before + 1);
+                        });
+                    }
+                });
+            }
+        });
+        assert_eq!((counted.1.get(), counted.0.0.load(Relaxed)), (200_000, FREE));
+    }
+
+    #[test]
+    fn a_lock_that_nobody_will_free_can_be_broken_open() {
+        for state in [HELD, AWAITED] {
+            let mutex = Mutex(AtomicU32::new(state));
+            mutex.break_open();
+            assert_eq!(mutex.with(|| 7), 7);
+        }
+    }
+}

@@ -120,3 +120,66 @@ pub unsafe fn of(block: *mut u8) -> Option<(u32, &'static Record)> {
     let record = get(word as u32)?;
     (record.block.load(Relaxed) == block as u64).then_some((word as u32, record))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::large::new_record;
+    use crate::session::tests::attached;
+
+    #[repr(align(16))]
+    struct Memory([u64; 8]);
+
+    #[test]
+    fn only_the_address_of_a_block_leads_to_its_record() {
+        let (_, _alone) = attached();
+        let mut memory = Memory([0; 8]);
+        // SAFETY: 16 bytes into the memory, then 32.
+        let (block, other) = unsafe {
+            let start = memory.0.as_mut_ptr().cast::<u8>();
+            (start.add(16), start.add(32))
+        };
+        // SAFETY: each has 16 bytes before it.
+        let found = |at: *mut u8| unsafe { of(at) }.map(|(number, _)| number);
+        let record = new_record().unwrap();
+        let number = (1..).find(|n| core::ptr::eq(get(*n).unwrap(), record)).unwrap();
+        record.block.store(block as u64, Relaxed);
+        // SAFETY: as above.
+        unsafe { note(block, number) };
+        assert_eq!(found(block), Some(number));
+        // Another address with the same word, an odd one, no mark, no such record, a block's end.
+        // SAFETY: as above.
+        unsafe { note(other, number) };
+        assert_eq!((found(other), found(block.wrapping_add(8))), (None, None));
+        // SAFETY: as above.
+        unsafe { *block.cast::<u64>().sub(2) ^= 1 << 32 };
+        assert_eq!(found(block), None);
+        for wrong in [NONE, number + 1, MAX_RECORDS as u32, u32::MAX] {
+            // SAFETY: as above.
+            unsafe { note(block, wrong) };
+            assert_eq!(found(block), None);
+        }
+        // SAFETY: as above.
+        unsafe { note(block, number) };
+        record.block.store(0, Relaxed);
+        assert_eq!(found(block), None);
+    }
+
+    #[test]
+    fn a_block_of_no_pages_is_planned_and_huge_ones_are_as_large_as_can_be_said() {
+        let (_, _alone) = attached();
+        let record = new_record().unwrap();
+        assert_eq!((record.planned.load(Relaxed), record.planned_pages()), (0, 0));
+        for (bytes, pages) in [(0, 0), (1, 1), (PAGE, 1), (PAGE + 1, 2)] {
+            record.plan_for(bytes);
+            assert_eq!(
+                (record.planned.load(Relaxed), record.planned_pages()),
+                (pages + 1, pages.into())
+            );
+        }
+        for bytes in [PAGE << 32, u64::MAX] {
+            record.plan_for(bytes);
+            assert_eq!(record.planned_pages(), u64::from(u32::MAX) - 1);
+        }
+    }
+}

@@ -171,3 +171,70 @@ pub fn bind(start: usize, bytes: usize, mode: u32, nodes: u64, splits: bool) -> 
         Err(error) => Wish::Refused(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::tests::attached;
+
+    #[test]
+    fn runs_lie_side_by_side_and_large_ones_begin_at_a_unit() {
+        let (_, _alone) = attached();
+        let mut extent = Extent::NONE;
+        let sizes = [1, 3, HUGE - 1, 8, HUGE, 1, HUGE + 1, MAX_EXTENT / PAGE + 1, 20, 5000];
+        let mut all: Vec<(usize, usize)> = sizes
+            .map(|pages| {
+                let start = extent.take(pages).unwrap();
+                let align = if pages >= HUGE { UNIT } else { PAGE };
+                assert!(start.is_multiple_of(align), "{pages}");
+                (start, start + pages * PAGE)
+            })
+            .to_vec();
+        assert_eq!(all[0].1, all[1].0);
+        for (start, end) in &all {
+            assert!(owns(*start as *mut u8) && owns((end - 1) as *mut u8));
+            // SAFETY: the first and the last byte of a run of ours.
+            unsafe {
+                assert_eq!([(*start as *mut u8).read(), ((end - 1) as *mut u8).read()], [0; 2]);
+                (*start as *mut u8).write(1);
+                ((end - 1) as *mut u8).write(1);
+            }
+        }
+        all.sort_unstable();
+        assert!(all.windows(2).all(|pair| pair[0].1 <= pair[1].0));
+    }
+
+    #[test]
+    fn the_larger_rest_stays_when_a_new_extent_is_mapped() {
+        let (_, _alone) = attached();
+        let mut extent = Extent::NONE;
+        // 64 MiB are mapped, of which little is left.
+        assert!(extent.take(MAX_EXTENT / PAGE - 2).is_some());
+        let left = (extent.at, extent.end);
+        assert_eq!(left.1 - left.0, 2 * PAGE);
+        // A run that takes a new one up: the two pages stay.
+        assert!(extent.take(MAX_EXTENT / PAGE).is_some());
+        assert_eq!((extent.at, extent.end), left);
+        assert!(extent.take(3).is_some());
+        assert!(extent.end - extent.at >= BLOCKS_OF_EXTENT * PAGE && extent.end != left.1);
+        assert!(extent.take(usize::MAX).is_none() && extent.take(ZONE_BYTES / PAGE + 1).is_none());
+    }
+
+    #[test]
+    fn memory_of_others_is_not_ours_and_ours_can_be_given_back() {
+        let (_, _alone) = attached();
+        let (local, heap) = (0_u8, Box::new(0_u8));
+        let zone = ZONE.load(Relaxed);
+        let beside = [zone - 1, zone + ZONE_BYTES - 1, zone + ZONE_BYTES, 0, usize::MAX];
+        let others = [&raw const local as usize, core::ptr::from_ref(&*heap).addr()];
+        assert!(!others.iter().chain(&beside).any(|at| owns(*at as *mut u8)));
+        let mut extent = Extent::NONE;
+        let start = extent.take(2).unwrap();
+        // SAFETY: a run of ours.
+        unsafe {
+            (start as *mut u8).write_bytes(7, 2 * PAGE);
+            assert!(give_back(start, PAGE));
+            assert_eq!([(start as *mut u8).read(), ((start + PAGE) as *mut u8).read()], [0, 7]);
+        }
+    }
+}

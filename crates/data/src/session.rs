@@ -196,3 +196,141 @@ fn map_length(fd: usize, length: u64) -> Option<*mut u8> {
     let base = unsafe { raw6(libc::SYS_mmap, 0, length as usize, access, shared, fd, 0) };
     (base > 0).then_some(base as *mut u8)
 }
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+    use std::sync::{MutexGuard, OnceLock};
+
+    /// A piece of a launcher's plan: offset and bytes in pages, nodes, mode.
+    pub type Part = (u64, u64, u64, u32);
+
+    fn fill(session: &Memory, entries: &[(u64, &[Part])]) {
+        let mut next = 0;
+        for (number, (bytes, parts)) in entries.iter().enumerate() {
+            let entry = &session.entries[number];
+            entry.bytes.store(*bytes, Relaxed);
+            entry.first.store(next as u32, Relaxed);
+            entry.count.store(parts.len() as u32, Relaxed);
+            entry.layout.store(number as u32, Relaxed);
+            for (offset, length, nodes, mode) in *parts {
+                let range = &session.ranges[next];
+                range.offset.store(offset * PAGE, Relaxed);
+                range.bytes.store(length * PAGE, Relaxed);
+                range.nodes.store(*nodes, Relaxed);
+                range.mode.store(*mode, Relaxed);
+                next += 1;
+            }
+        }
+    }
+
+    /// A session of a test's own: sites, and entries with their bytes and parts.
+    pub fn made(sites: usize, entries: &[(u64, &[Part])]) -> Session {
+        let ranges = entries.iter().map(|(_, parts)| parts.len()).sum();
+        let base = injected::heap::map(bytes(sites, entries.len(), ranges) as usize).unwrap();
+        // SAFETY: mapped just now, for good, with all tables.
+        let memory = unsafe {
+            let header = &*(base as *const Header);
+            header.sites.store(sites as u32, Relaxed);
+            header.entries.store(entries.len() as u32, Relaxed);
+            header.ranges.store(ranges as u32, Relaxed);
+            parts(base as *mut u8)
+        };
+        fill(&memory, entries);
+        Box::leak(Box::new(memory))
+    }
+
+    /// A file as the launcher makes it.
+    fn file(name: &str, magic: u64, version: u32) -> (std::fs::File, std::ffi::CString) {
+        let path = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+        let mut options = std::fs::OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+        file.set_len(bytes(2, ENTRIES.len(), 8)).unwrap();
+        file.write_all_at(&magic.to_le_bytes(), 0).unwrap();
+        let numbers = [version, 2, ENTRIES.len() as u32, 8];
+        let numbers: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        file.write_all_at(&numbers, 8).unwrap();
+        (file, std::ffi::CString::new(path.to_str().unwrap()).unwrap())
+    }
+
+    /// Entries of the one session that this process is attached to.
+    const ENTRIES: [(u64, &[Part]); 4] = [
+        (0, &[(0, 1 << 40, 1, policies::mode::PREFERRED)]),
+        (0, &[(0, 16, 1, policies::mode::PREFERRED), (16, 16, 1, policies::mode::INTERLEAVE)]),
+        (64 * PAGE, &[(0, 32, 1, policies::mode::PREFERRED), (32, 32, 1, 3)]),
+        (0, &[]),
+    ];
+
+    /// The session that this process is attached to; whoever has it is alone with all statics.
+    pub fn attached() -> (Session, MutexGuard<'static, ()>) {
+        static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+        static SESSION: OnceLock<Session> = OnceLock::new();
+        let alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let session = SESSION.get_or_init(|| {
+            let (file, path) = file("threadtalk-data", MAGIC, VERSION);
+            let session = map(&path).unwrap();
+            std::fs::remove_file(path.to_str().unwrap()).unwrap();
+            drop(file);
+            fill(session, &ENTRIES);
+            // Where tests run with a policy, it is not the program's own.
+            session.header.rest_mode.store(policies::own().unwrap_or(0), Relaxed);
+            let ready = [crate::runs::prepare(), crate::records::prepare()];
+            assert!(ready == [true; 2] && crate::large::prepare(session));
+            session
+        });
+        (session, alone)
+    }
+
+    #[test]
+    fn files_of_others_and_of_other_versions_are_refused() {
+        let (session, _alone) = attached();
+        assert_eq!((session.sites.len(), session.entries.len(), session.ranges.len()), (2, 4, 8));
+        let state_of = |magic, version| {
+            let (file, path) = file("threadtalk-data-refused", magic, version);
+            let mapped = map(&path).is_some();
+            let mut word = [0; 4];
+            let at = core::mem::offset_of!(Header, state) as u64;
+            file.read_exact_at(&mut word, at).unwrap();
+            std::fs::remove_file(path.to_str().unwrap()).unwrap();
+            (mapped, u32::from_le_bytes(word))
+        };
+        assert_eq!(state_of(MAGIC, VERSION + 1), (false, state::VERSION_MISMATCH));
+        assert_eq!(state_of(MAGIC + 1, VERSION), (false, 0));
+        assert!(map(c"/nonexistent/threadtalk").is_none());
+        assert!(get().is_some_and(|now| core::ptr::eq(now, session)));
+    }
+
+    #[test]
+    fn parts_are_scaled_to_the_objects_size_and_lie_side_by_side() {
+        let session = made(0, &ENTRIES);
+        let parts = |entry: usize, pages| {
+            let parts = session.parts_of(&session.entries[entry], pages);
+            parts.map(|(_, from, to)| (from / PAGE, to / PAGE)).collect::<Vec<_>>()
+        };
+        assert_eq!(parts(2, 64), [(0, 32), (32, 64)]);
+        assert_eq!(parts(2, 128), [(0, 64), (64, 128)]);
+        assert_eq!(parts(2, 101), [(0, 51), (51, 101)]);
+        // What is small, or was of unknown size, is not scaled.
+        assert_eq!((parts(2, 0), parts(1, 128)), (parts(2, 64), vec![(0, 16), (16, 32)]));
+        assert!(parts(3, 64).is_empty());
+        // Damaged: beyond the table, or with an end that does not exist.
+        session.entries[2].count.store(9, Relaxed);
+        assert!(parts(2, 64).is_empty());
+        let last = &session.ranges[0];
+        last.offset.store(u64::MAX - PAGE + 1, Relaxed);
+        last.bytes.store(2 * PAGE, Relaxed);
+        assert_eq!(session.parts_of(&session.entries[0], 0).last().unwrap().2, u64::MAX);
+    }
+
+    #[test]
+    fn sizes_are_told_apart_by_their_binary_digits() {
+        let sizes = [0, 1, 2, 3, 4, 0xffff, 0x1_0000, usize::MAX];
+        assert_eq!(sizes.map(digits), [1, 1, 2, 2, 3, 16, 17, 64]);
+        let (_, _alone) = attached();
+        plan_sizes(1 << 16 | 1 << 63 | 1);
+        assert_eq!(sizes.map(may_be_planned), [true, true, false, false, false, false, true, true]);
+        plan_sizes(0);
+        assert!(!sizes.iter().any(|size| may_be_planned(*size)));
+    }
+}

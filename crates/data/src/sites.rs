@@ -175,3 +175,166 @@ pub fn forget() {
 pub fn break_open() {
     ADDING.break_open();
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::tests::{attached, made};
+    use std::sync::atomic::AtomicBool;
+    use wire::data::request;
+
+    /// Runs `action` while a launcher answers every question by `answer`; returns how many it got.
+    fn answered_by(
+        session: Session,
+        answer: fn(u32, u32, u64) -> u32,
+        action: impl FnOnce(),
+    ) -> u32 {
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let launcher = scope.spawn(|| {
+                let mut count = 0;
+                while !over.load(Acquire) {
+                    for question in session.requests {
+                        if question.state.load(Acquire) != request::ASKED {
+                            continue;
+                        }
+                        count += 1;
+                        let [what, digits] =
+                            [&question.what, &question.digits].map(|word| word.load(Relaxed));
+                        let said = answer(what, digits, question.frames[0].load(Relaxed));
+                        question.answer.store(said, Relaxed);
+                        question.state.store(request::ANSWERED, Release);
+                        let state = question.state.as_ptr();
+                        // SAFETY: wakes whoever sleeps on the word.
+                        unsafe { libc::syscall(libc::SYS_futex, state, libc::FUTEX_WAKE, 9) };
+                    }
+                    std::thread::yield_now();
+                }
+                count
+            });
+            action();
+            over.store(true, Release);
+            launcher.join().unwrap()
+        })
+    }
+
+    #[test]
+    fn a_caller_is_asked_for_once_until_code_is_unloaded() {
+        let (_, _alone) = attached();
+        let session = made(0, &[]);
+        let address = |k: u64| 0x7f12_3456_0000 + k;
+        let is_other = |k| {
+            let stack = address(k);
+            super::is_other(&raw const stack as u64)
+        };
+        forget();
+        let ask_all = || {
+            let asked = || [0, 1, 2, 3].map(|k| verdict(session, address(k)));
+            assert_eq!(asked(), [caller::NO, caller::MAYBE, caller::PASSES_ON, caller::NO]);
+            assert_eq!(asked(), [caller::NO, caller::MAYBE, caller::PASSES_ON, caller::NO]);
+        };
+        let answer: fn(u32, u32, u64) -> u32 = |_, _, frame| (frame & 3) as u32 % 3;
+        assert_eq!(answered_by(session, answer, ask_all), 4);
+        assert_eq!([0, 1, 2, 4].map(is_other), [true, false, false, false]);
+        forget();
+        assert!(!is_other(0));
+        assert_eq!(answered_by(session, answer, ask_all), 4);
+        // Unloaded while the launcher thinks: what it says may be of other code.
+        forget();
+        let forgetful: fn(u32, u32, u64) -> u32 = |_, _, _| {
+            UNLOADED.fetch_add(1, AcqRel);
+            caller::NO
+        };
+        let count = answered_by(session, forgetful, || {
+            (0..2).for_each(|_| assert_eq!(verdict(session, address(0)), caller::NO));
+        });
+        assert_eq!((count, is_other(0)), (2, false));
+    }
+
+    #[test]
+    fn a_launcher_that_has_gone_is_asked_for_nothing_and_nothing_is_kept_of_it() {
+        let (_, _alone) = attached();
+        let session = made(0, &[]);
+        forget();
+        session.header.closed.store(1, Release);
+        assert_eq!(verdict(session, 0x5000), caller::NO);
+        assert_eq!(learn(session, &[0x5000; FRAMES], 5), NO_SITE);
+        let stack = 0x5000_u64;
+        assert!(!is_other(&raw const stack as u64));
+        assert_eq!(known(&[0x5000; FRAMES], 5), None);
+    }
+
+    #[test]
+    fn callers_that_share_places_have_answers_of_their_own() {
+        let (_, _alone) = attached();
+        let session = made(0, &[]);
+        forget();
+        // More than there are places near the first one.
+        let same: Vec<u64> =
+            (1_u64 << 40..).filter(|at| first_place(*at) == 77).take(NEAR + 3).collect();
+        let answer: fn(u32, u32, u64) -> u32 = |_, _, frame| (frame % 3) as u32;
+        let count = answered_by(session, answer, || {
+            for at in same.iter().chain(&same) {
+                assert_eq!(u64::from(verdict(session, *at)), at % 3);
+            }
+        });
+        assert!((same.len()..2 * same.len()).contains(&(count as usize)), "{count}");
+        forget();
+    }
+
+    #[test]
+    fn a_chain_is_known_by_all_of_its_frames_and_the_digits() {
+        let (_, _alone) = attached();
+        let session = made(0, &[]);
+        forget();
+        let chain = |last: u64| [1, 2, 3, 4, 5, last];
+        assert_eq!(known(&chain(6), 10), None);
+        let answer: fn(u32, u32, u64) -> u32 = |asked, digits, _| {
+            assert_eq!(asked, what::CHAIN);
+            digits - 10
+        };
+        let count = answered_by(session, answer, || {
+            assert_eq!(learn(session, &chain(6), 13), 2);
+            assert_eq!(learn(session, &chain(7), 10), NO_SITE);
+        });
+        assert_eq!(count, 2);
+        // What is no site is known, too; site 2 was said as 3.
+        assert_eq!((known(&chain(6), 13), known(&chain(7), 10)), (Some(2), Some(NO_SITE)));
+        assert_eq!((known(&chain(6), 10), known(&chain(7), 13)), (None, None));
+        assert_eq!(known(&[1, 2, 3, 4, 6, 6], 13), None);
+        forget();
+        assert_eq!(known(&chain(6), 13), None);
+    }
+
+    #[test]
+    fn blocks_get_the_entry_of_their_number_or_that_of_all_others() {
+        let session = made(3, &[(0, [].as_slice()); 5]);
+        let site = |number: usize, [first, count, others]: [u32; 3]| {
+            let site = &session.sites[number];
+            site.first.store(first, Relaxed);
+            site.count.store(count, Relaxed);
+            site.others.store(others, Relaxed);
+        };
+        let next = |site, n: usize| (0..n).map(|_| next_entry(session, site)).collect::<Vec<_>>();
+        // Entries 1 to 3 are of blocks 0, 2 and 5.
+        [0, 2, 5].iter().enumerate().for_each(|(k, ordinal)| {
+            session.entries[k + 1].ordinal.store(*ordinal, Relaxed);
+        });
+        site(0, [1, 3, 4]);
+        let (others, of) = (Some(4), Some);
+        assert_eq!(next(0, 7), [of(1), others, of(2), others, others, of(3), others]);
+        site(0, [1, 3, NONE]);
+        session.sites[0].seen.store(4, Relaxed);
+        assert_eq!(next(0, 3), [None, of(3), None]);
+        // Without numbers, blocks need not be counted.
+        site(1, [0, 0, 2]);
+        assert_eq!((next(1, 2), session.sites[1].seen.load(Relaxed)), (vec![of(2); 2], 0));
+        site(1, [0, 0, NONE]);
+        assert_eq!(next(1, 1), [None]);
+        // Damaged: entries that do not exist.
+        site(2, [4, 2, 1]);
+        assert_eq!(next(2, 1), [None]);
+        site(2, [0, 0, 5]);
+        assert_eq!(next(2, 1), [None]);
+    }
+}

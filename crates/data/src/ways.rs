@@ -79,3 +79,50 @@ impl Way {
         self.digits.set(digits);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trace(caller: u64) -> Trace<LOOKED_AT> {
+        let mut trace = Trace::NONE;
+        trace.frames[0] = caller;
+        trace
+    }
+
+    #[test]
+    fn a_way_is_the_same_only_with_size_caller_and_code() {
+        let stack = [0x1111_u64, 0x2222];
+        let entry = |k: usize| Entry { stack: &raw const stack[k] as u64, rbp: 0 };
+        let way = Way {
+            digits: Cell::new(0),
+            unloaded: Cell::new(0),
+            site: Cell::new(0),
+            trace: Cell::new(core::mem::MaybeUninit::uninit()),
+        };
+        assert_eq!(way.site(entry(0), 5, 0), None);
+        way.keep(trace(0x1111), 5, 3, Some(0));
+        assert_eq!(way.site(entry(0), 5, 3), Some(Some(0)));
+        assert_eq!(way.site(entry(1), 5, 3), None);
+        assert_eq!((way.site(entry(0), 6, 3), way.site(entry(0), 5, 4)), (None, None));
+        way.keep(trace(0x2222), 6, 3, None);
+        assert_eq!((way.site(entry(1), 6, 3), way.site(entry(0), 6, 3)), (Some(None), None));
+    }
+
+    #[test]
+    fn each_thread_has_ways_of_its_own() {
+        let stack = 0x3333_u64;
+        let entry = Entry { stack: &raw const stack as u64, rbp: 0 };
+        let here = || core::ptr::from_ref(place(entry, 9)).addr();
+        let other = std::thread::scope(|scope| {
+            place(entry, 9).keep(trace(0x3333), 9, 0, Some(1));
+            let other = scope.spawn(|| {
+                assert_eq!(place(entry, 9).site(entry, 9, 0), None);
+                here()
+            });
+            other.join().unwrap()
+        });
+        assert!(here() != other && here() == core::ptr::from_ref(place(entry, 9)).addr());
+        assert_eq!(place(entry, 9).site(entry, 9, 0), Some(Some(1)));
+    }
+}

@@ -66,3 +66,63 @@ pub fn map(bytes: usize) -> Option<usize> {
     let at = unsafe { raw6(libc::SYS_mmap, 0, bytes, access, flags, usize::MAX, 0) };
     (at > 0).then_some(at as usize)
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::vec::Vec;
+
+    fn get<const BYTES: usize>(heap: &Heap<BYTES>, bytes: usize, align: usize) -> usize {
+        // SAFETY: as the trait wants it.
+        unsafe { heap.alloc(Layout::from_size_align(bytes, align).unwrap()) }.addr()
+    }
+
+    #[test]
+    fn allocations_are_aligned_zeroes_and_lie_apart() {
+        let heap = Heap::<{ 1 << 20 }>::new();
+        let mut all = Vec::new();
+        for (bytes, align) in
+            [1, 24, 4096].into_iter().flat_map(|b| [1, 8, 64, 4096].map(|a| (b, a)))
+        {
+            let at = get(&heap, bytes, align);
+            assert!(at != 0 && at.is_multiple_of(align));
+            // SAFETY: allocated just now.
+            let memory = unsafe { core::slice::from_raw_parts_mut(at as *mut u8, bytes) };
+            assert!(memory.iter().all(|byte| *byte == 0));
+            memory.fill(0xff);
+            all.push((at, at + bytes));
+        }
+        all.sort_unstable();
+        assert!(all.windows(2).all(|pair| pair[0].1 <= pair[1].0));
+    }
+
+    #[test]
+    fn a_heap_ends_where_its_mapping_does() {
+        let heap = Heap::<4096>::new();
+        assert!(heap.prepare());
+        let base = heap.base();
+        let all: Vec<usize> = (0..).map(|_| get(&heap, 100, 4)).take_while(|at| *at != 0).collect();
+        // 104 bytes each, with what aligning may take.
+        assert_eq!(all.len(), 4096 / 104);
+        assert!(all.iter().all(|at| *at >= base && at + 100 <= base + 4096));
+        assert_eq!(get(&heap, 1, 1), 0);
+        let small = Heap::<4096>::new();
+        assert_eq!((get(&small, 4097, 1), get(&Heap::<4096>::new(), 1, 4096)), (0, 0));
+        assert_eq!(get(&Heap::<4096>::new(), isize::MAX as usize, 1), 0);
+    }
+
+    #[test]
+    fn threads_that_come_at_once_share_one_mapping_and_no_byte() {
+        let heap = Heap::<{ 1 << 20 }>::new();
+        let mut all: Vec<usize> = std::thread::scope(|scope| {
+            let take = || (0..1000).map(|_| get(&heap, 16, 16)).collect::<Vec<_>>();
+            let threads = [0; 4].map(|_| scope.spawn(take));
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        all.sort_unstable();
+        assert!(all.windows(2).all(|pair| pair[0] + 16 <= pair[1]));
+        let base = heap.base();
+        assert!(all[0] >= base && all[3999] + 16 <= base + (1 << 20));
+    }
+}

@@ -301,3 +301,58 @@ macro_rules! program_hooks {
         }
     )*};
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::string::String;
+    use std::vec::Vec;
+
+    std::thread_local! {
+        static CALLED: std::cell::RefCell<Vec<String>> = const { std::cell::RefCell::new(Vec::new()) };
+    }
+
+    fn text(string: *const c_char) -> String {
+        // SAFETY: what the tests pass.
+        unsafe { core::ffi::CStr::from_ptr(string) }.to_str().unwrap().into()
+    }
+
+    /// Notes what it is called with.
+    unsafe extern "C" fn array(path: *const c_char, arguments: Strings) -> c_int {
+        let mut all = std::vec![text(path)];
+        // SAFETY: null-terminated.
+        let rest = (0..).map(|k| unsafe { *arguments.add(k) });
+        all.extend(rest.take_while(|argument| !argument.is_null()).map(text));
+        let bytes = all.iter().map(String::len).sum::<usize>();
+        CALLED.set(all);
+        bytes as c_int
+    }
+
+    crate::program_hooks!(@row list, array);
+
+    #[test]
+    fn any_number_of_arguments_lies_in_a_row() {
+        type List = unsafe extern "C" fn(*const c_char, *const c_char, ...) -> c_int;
+        // SAFETY: it takes its arguments as a function of the C library of any number of them.
+        let list = unsafe { core::mem::transmute::<unsafe extern "C" fn() -> c_int, List>(list) };
+        let null = core::ptr::null::<c_char>();
+        let [a, b, c, d] = [c"a", c"bb", c"", c"dddd"].map(core::ffi::CStr::as_ptr);
+        let path = c"/path".as_ptr();
+        let called = || CALLED.take().join(",");
+        // SAFETY: strings, and a null at the end.
+        unsafe {
+            assert_eq!((list(path, null), called()), (5, "/path".into()));
+            assert_eq!((list(path, a, null), called()), (6, "/path,a".into()));
+            assert_eq!((list(path, a, b, c, null), called()), (8, "/path,a,bb,".into()));
+            // The last one in a register; the first ones on the stack.
+            assert_eq!((list(path, a, b, c, d, null), called()), (12, "/path,a,bb,,dddd".into()));
+            assert_eq!(
+                (list(path, a, b, c, d, a, null), called()),
+                (13, "/path,a,bb,,dddd,a".into())
+            );
+            let ten = list(path, d, c, b, a, d, c, b, a, d, c, null);
+            assert_eq!((ten, called()), (23, "/path,dddd,,bb,a,dddd,,bb,a,dddd,".into()));
+        }
+    }
+}

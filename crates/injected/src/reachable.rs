@@ -118,4 +118,23 @@ mod tests {
         unsafe { last.write(ptr::null()) };
         assert!(are_strings(last));
     }
+
+    #[test]
+    fn a_string_may_end_with_the_last_byte_there_is_and_not_behind_it() {
+        assert!(!is_string(ptr::null()) && is_string(c"".as_ptr()));
+        assert!(!is_string(ptr::without_provenance(usize::MAX)));
+        let end = end_of_memory();
+        // Longer than what is looked at in one page.
+        for length in [1, 2, 100, PAGE] {
+            let start = end.wrapping_sub(length);
+            // SAFETY: within the page that is there.
+            unsafe {
+                start.write_bytes(b'x', length);
+                assert!(!is_string(start.cast()));
+                end.sub(1).write(0);
+                assert!(is_string(start.cast()));
+            }
+        }
+        assert!(!is_string(end.cast()));
+    }
 }

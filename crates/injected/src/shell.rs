@@ -25,24 +25,34 @@ impl Command {
     /// # Safety
     /// `command` is null or a string.
     pub unsafe fn new(traces: &Traces, command: *const c_char) -> Option<Self> {
-        // What looks like an option is not the same behind another one.
         if command.is_null() {
             return None;
         }
         // SAFETY: the caller passes a string where it is not null.
         let command = unsafe { CStr::from_ptr(command) }.to_bytes();
-        if matches!(command.first(), None | Some(b'-' | b'+')) {
-            return None;
-        }
         let (variable, entry) = traces.both()?;
-        let equals = variable.iter().position(|&byte| byte == b'=')? + 1;
         // SAFETY: the process's own environment.
         let theirs = unsafe {
             find(current(), PRELOAD)
                 .map(|at| &CStr::from_ptr(*current().add(at)).to_bytes()[PRELOAD.len()..])
         };
+        Self::around(command, (variable, entry, traces.even()), theirs)
+    }
+
+    /// The command around one with our variable, our entry in the list of libraries, and the
+    /// variable that makes ours even; `theirs`: the program's own list.
+    fn around(
+        command: &[u8],
+        (variable, entry, even): (&[u8], &[u8], &[u8]),
+        theirs: Option<&[u8]>,
+    ) -> Option<Self> {
+        // What looks like an option is not the same behind another one.
+        if matches!(command.first(), None | Some(b'-' | b'+')) {
+            return None;
+        }
+        let equals = variable.iter().position(|&byte| byte == b'=')? + 1;
         let separator: &[u8] = if theirs.is_none() { b"" } else { b":" };
-        let even: &[u8] = if theirs.is_none() { b"" } else { traces.even() };
+        let even: &[u8] = if theirs.is_none() { b"" } else { even };
         let theirs = theirs.unwrap_or_default();
         let parts: [&[u8]; 7] =
             [&variable[..equals], &variable[equals..], even, PRELOAD, entry, separator, theirs];
@@ -120,5 +130,69 @@ impl Text {
             }
         }
         self.byte(b'\'');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::string::String;
+    use std::vec::Vec;
+
+    const VARIABLE: &[u8] = b"THREADTALK_X=/proc/1/fd/'3 $HOME\n";
+    const EVEN: &[u8] = b"THREADTALK_X_EVEN=";
+    const ENTRY: &[u8] = b"/nonexistent/it's.so";
+
+    fn around(command: &[u8], theirs: Option<&[u8]>) -> Option<Vec<u8>> {
+        let command = Command::around(command, (VARIABLE, ENTRY, EVEN), theirs)?;
+        // SAFETY: it ends with a NUL.
+        let text = unsafe { CStr::from_ptr(command.text()) }.to_bytes().to_vec();
+        command.free();
+        Some(text)
+    }
+
+    /// What a shell makes of it: its output, its status.
+    fn run(command: &[u8], theirs: Option<&[u8]>) -> (String, Option<i32>) {
+        use std::os::unix::ffi::OsStringExt;
+        let text = std::ffi::OsString::from_vec(around(command, theirs).unwrap());
+        let mut shell = std::process::Command::new("/bin/sh");
+        shell.env_remove("LD_PRELOAD").env_remove("THREADTALK_X_EVEN");
+        let done = shell.arg("-c").arg(text).output().unwrap();
+        (String::from_utf8(done.stdout).unwrap(), done.status.code())
+    }
+
+    #[test]
+    fn a_shell_does_what_the_program_wanted_with_our_traces_set() {
+        let show = b"echo \"$THREADTALK_X|$LD_PRELOAD|${THREADTALK_X_EVEN-no}|$0\"; exit 3";
+        let variable = "/proc/1/fd/'3 $HOME\n";
+        let alone = std::format!("{variable}|/nonexistent/it's.so|no|sh\n");
+        assert_eq!(run(show, None), (alone, Some(3)));
+        let first = std::format!("{variable}|/nonexistent/it's.so:/nonexistent/y $z.so||sh\n");
+        assert_eq!(run(show, Some(b"/nonexistent/y $z.so")), (first, Some(3)));
+        let odd = br#"printf '%s,' 'a  b' "it's" '$x' \\ "`echo '"'`"; false"#;
+        assert_eq!(run(odd, None), (r#"a  b,it's,$x,\,","#.into(), Some(1)));
+    }
+
+    #[test]
+    fn what_another_shell_would_take_for_an_option_is_given_as_it_is() {
+        for command in [&b""[..], b"-x", b"+e", b"-"] {
+            assert!(around(command, None).is_none());
+        }
+        assert!(around(b" -x", None).is_some() && around(b"a -x", None).is_some());
+        assert!(Command::around(b"ls", (b"NO_VALUE", ENTRY, EVEN), None).is_none());
+    }
+
+    #[test]
+    fn a_command_that_is_too_long_for_an_argument_is_given_as_it_is() {
+        let around_all = around(b"x", None).unwrap().len() - 1;
+        // With its NUL, an argument has up to 32 pages.
+        let most = MAX_BYTES - 1 - around_all;
+        let length = |command: Vec<u8>| around(&command, None).map(|text| text.len());
+        assert_eq!(length(std::vec![b'x'; most]), Some(MAX_BYTES - 1));
+        assert_eq!(length(std::vec![b'x'; most + 1]), None);
+        // A quote takes four bytes.
+        assert_eq!(length(std::vec![b'\''; most / 4]), Some(around_all + most / 4 * 4));
+        assert_eq!(length(std::vec![b'\''; most / 4 + 1]), None);
     }
 }

@@ -67,3 +67,52 @@ impl<T: Copy> Default for Pool<T> {
         Self::new()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::vec::Vec;
+
+    #[test]
+    fn each_thread_gets_what_was_put_for_it() {
+        static POOL: Pool<(u64, u64)> = Pool::new();
+        // SAFETY: from the pool, and not taken before.
+        let take = |argument| unsafe { POOL.take(argument) };
+        let arguments: Vec<_> = (0..PENDING as u64).map(|k| POOL.put((k, !k))).collect();
+        assert_eq!(arguments.iter().collect::<BTreeSet<_>>().len(), PENDING);
+        // All places are taken: the next one gets that of the first thread that starts.
+        let (freed, address) = (arguments[700], arguments[700].addr());
+        assert_eq!(take(freed), (700, !700));
+        let next = POOL.put((9, 9));
+        assert_eq!((next.addr(), take(next)), (address, (9, 9)));
+        for (k, argument) in (0..).zip(arguments).filter(|(k, _)| *k != 700) {
+            assert_eq!(take(argument), (k, !k));
+        }
+    }
+
+    #[test]
+    fn creators_of_threads_wait_while_no_place_is_free() {
+        static POOL: Pool<(u64, u64)> = Pool::new();
+        // Twice as many threads on their way as there are places.
+        std::thread::scope(|scope| {
+            let (send, starts) = std::sync::mpsc::channel();
+            for thread in 0..4 {
+                let send = send.clone();
+                scope.spawn(move || {
+                    (0..PENDING as u64 / 2).for_each(|k| {
+                        let start = (thread << 32 | k, !k);
+                        send.send((start, POOL.put(start).addr())).unwrap();
+                    });
+                });
+            }
+            drop(send);
+            for (start, argument) in starts {
+                // SAFETY: from the pool, and not taken before.
+                let taken = unsafe { POOL.take(core::ptr::with_exposed_provenance_mut(argument)) };
+                assert_eq!(taken, start);
+            }
+        });
+    }
+}

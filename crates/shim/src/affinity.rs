@@ -194,3 +194,7 @@ fn no_such_call() -> c_int {
     unsafe { *libc::__errno_location() = libc::ENOSYS };
     -1
 }
+
+#[cfg(test)]
+#[path = "affinity_tests.rs"]
+mod tests;

@@ -133,6 +133,20 @@ pub fn read_back_all() {
 
 /// Stores the name of a thread that still runs.
 fn note_name(tid: u32, into: &[AtomicU64; 2]) {
+    let path = comm_path(tid);
+    let mut name = [0u8; 17];
+    let Ok(path) = core::ffi::CStr::from_bytes_until_nul(&path) else { return };
+    let got = sys::read_file(path, &mut name);
+    if got > 0 {
+        let mut padded = [0u8; 16];
+        let length = name[..got].iter().position(|&b| b == b'\n' || b == 0).unwrap_or(got);
+        padded[..length.min(15)].copy_from_slice(&name[..length.min(15)]);
+        store_name(into, &padded);
+    }
+}
+
+/// The file with the name of a thread.
+fn comm_path(tid: u32) -> [u8; 32] {
     let mut path = *b"/proc/self/task/0000000000/comm\0";
     let mut rest = tid;
     for digit in path[16..26].iter_mut().rev() {
@@ -142,13 +156,116 @@ fn note_name(tid: u32, into: &[AtomicU64; 2]) {
     // The kernel does not take leading zeroes.
     let zeroes = path[16..26].iter().take_while(|&&d| d == b'0').count();
     path.copy_within(16 + zeroes.., 16);
-    let mut name = [0u8; 17];
-    let Ok(path) = core::ffi::CStr::from_bytes_until_nul(&path) else { return };
-    let got = sys::read_file(path, &mut name);
-    if got > 0 {
-        let mut padded = [0u8; 16];
-        let length = name[..got].iter().position(|&b| b == b'\n' || b == 0).unwrap_or(got);
-        padded[..length.min(15)].copy_from_slice(&name[..length.min(15)]);
-        store_name(into, &padded);
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::made;
+
+    fn name(of: &[AtomicU64; 2]) -> Vec<u8> {
+        of.iter().flat_map(|word| word.load(Relaxed).to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn a_threads_file_has_its_number_without_leading_zeroes() {
+        let path = |tid| {
+            let path = comm_path(tid);
+            core::ffi::CStr::from_bytes_until_nul(&path).unwrap().to_str().unwrap().to_owned()
+        };
+        assert_eq!(path(7), "/proc/self/task/7/comm");
+        assert_eq!(path(1_020_300), "/proc/self/task/1020300/comm");
+        assert_eq!(path(u32::MAX), "/proc/self/task/4294967295/comm");
+    }
+
+    #[test]
+    fn names_are_read_by_the_thread_itself_and_by_others() {
+        for text in ["x", "fifteen bytes!!", "with\nline"] {
+            let builder = std::thread::Builder::new().name(text.into());
+            let check = move || {
+                let [own, seen] = [(); 2].map(|()| [const { AtomicU64::new(u64::MAX) }; 2]);
+                note_own_name(&own);
+                note_name(sys::tid(), &seen);
+                let expected = format!("{text:\0<16}").into_bytes();
+                assert_eq!(name(&own), expected);
+                // In the file, the name ends with a line.
+                let line = text.split('\n').next().unwrap();
+                assert_eq!(name(&seen), format!("{line:\0<16}").into_bytes());
+            };
+            builder.spawn(check).unwrap().join().unwrap();
+        }
+        let untouched = [const { AtomicU64::new(5) }; 2];
+        note_name(0, &untouched);
+        note_name(u32::MAX, &untouched);
+        assert!(untouched.iter().all(|word| word.load(Relaxed) == 5));
+    }
+
+    #[test]
+    fn a_plan_outside_of_what_the_program_wishes_is_not_carried_out() {
+        let plan = made(4);
+        let slot = |k: usize, pu: u32, life: u32| {
+            plan.slots[k].pu_os.store(pu, Relaxed);
+            plan.slots[k].life.store(life, Relaxed);
+            &plan.slots[k]
+        };
+        let before = sys::affinity(0);
+        let wished = sys::only(70).unwrap();
+        let outside = slot(0, 6, life::TAKEN);
+        bind(plan, outside, 0, &wished);
+        assert_eq!(outside.life.load(Relaxed), life::PROGRAMS_OWN);
+        assert!(sys::load(&outside.wished) == wished);
+        // Longer than any mask, and a slot whose life has changed meanwhile.
+        let beyond = slot(1, 64 * MASK_WORDS as u32, life::TAKEN);
+        bind(plan, beyond, 0, &[u64::MAX; MASK_WORDS]);
+        assert_eq!(beyond.life.load(Relaxed), life::TAKEN);
+        let own = slot(2, 70, life::PROGRAMS_OWN);
+        bind(plan, own, 0, &wished);
+        assert_eq!(own.life.load(Relaxed), life::PROGRAMS_OWN);
+        plan.header.watch.store(1, Relaxed);
+        let watched = slot(3, 6, life::TAKEN);
+        bind(plan, watched, 0, &wished);
+        assert_eq!(watched.life.load(Relaxed), life::WATCHED);
+        assert!(Some(sys::load(&watched.first)) == before && sys::affinity(0) == before);
+    }
+
+    #[test]
+    fn a_binding_is_read_back_and_one_that_the_kernel_refuses_is_reported() {
+        let check = || {
+            let plan = made(2);
+            let all = sys::affinity(0).unwrap();
+            let cpu = (0..).find(|cpu| sys::contains(&all, &sys::only(*cpu).unwrap())).unwrap();
+            let slots = [cpu, 64 * MASK_WORDS as u32 - 1].map(|cpu| {
+                let slot = plan.slots.iter().find(|slot| slot.life.load(Relaxed) == 0).unwrap();
+                slot.pu_os.store(cpu, Relaxed);
+                slot.life.store(life::TAKEN, Relaxed);
+                bind(plan, slot, 0, &[u64::MAX; MASK_WORDS]);
+                slot
+            });
+            let lives = slots.map(|slot| (slot.life.load(Relaxed), slot.error.load(Relaxed)));
+            assert_eq!(lives, [(life::BOUND, 0), (life::FAILED, libc::EINVAL as u32)]);
+            assert!(Some(sys::load(&slots[0].first)) == sys::only(cpu));
+            assert!(sys::affinity(0) == sys::only(cpu));
+        };
+        // A thread of its own: its mask stays narrow.
+        std::thread::spawn(check).join().unwrap();
+    }
+
+    #[test]
+    fn threads_inherit_what_their_creator_would_have_without_us() {
+        let plan = made(1);
+        let wished = sys::only(5).unwrap();
+        sys::store(&plan.slots[0].wished, &wished);
+        for (life, expected) in [
+            (life::TAKEN, Some(wished)),
+            (life::BOUND, Some(wished)),
+            (life::FAILED, Some(wished)),
+            (life::PROGRAMS_OWN, None),
+            (life::WATCHED, None),
+        ] {
+            plan.slots[0].life.store(life, Relaxed);
+            assert!(inherited(plan, 0) == expected, "{life}");
+        }
+        assert!(inherited(plan, NONE).is_none() && inherited(plan, 1).is_none());
     }
 }

@@ -143,3 +143,99 @@ fn hex(digits: &[u8]) -> Option<u64> {
         .iter()
         .try_fold(0u64, |value, &digit| Some(value << 4 | u64::from((digit as char).to_digit(16)?)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(line: &str, address: usize) -> Option<(u64, String)> {
+        let place = parse(line.as_bytes(), address)?;
+        let end = place.module.iter().position(|byte| *byte == 0).unwrap();
+        assert!(place.module[end..].iter().all(|byte| *byte == 0));
+        Some((place.offset, String::from_utf8(place.module[..end].to_vec()).unwrap()))
+    }
+
+    #[test]
+    fn an_address_is_an_offset_in_the_file_behind_its_mapping() {
+        let line = "7f1000000000-7f1000002000 r-xp 00028000 103:02 1234567      /usr/lib/libm.so.6";
+        let at = |address| place(line, address).map(|(offset, _)| offset);
+        assert_eq!(place(line, 0x7f10_0000_0123), Some((0x2_8123, "libm.so.6".into())));
+        assert_eq!(at(0x7f10_0000_0000), Some(0x2_8000));
+        assert_eq!((at(0x7f10_0000_1fff), at(0x7f10_0000_2000)), (Some(0x2_9fff), None));
+        assert_eq!(at(0x7f0f_ffff_ffff), None);
+    }
+
+    #[test]
+    fn names_of_files_are_taken_as_they_are() {
+        let of = |path: &str| {
+            let line = format!("1000-2000 r-xp 0 00:00 5 {path}");
+            place(&line, 0x1000).map(|(_, name)| name)
+        };
+        assert_eq!(of("            /a b/my  program"), Some("my  program".into()));
+        assert_eq!(of("/x/app (deleted)"), Some("app".into()));
+        assert_eq!(of("/x/app (deleted) (deleted)"), Some("app (deleted)".into()));
+        assert_eq!(of("/memfd:code (deleted)"), Some("memfd:code".into()));
+        let long = "n".repeat(300);
+        assert_eq!(of(&format!("/x/{long}")), Some(long[..255].into()));
+        assert_eq!((of(""), of("[stack]"), of("[vdso]")), (None, None, None));
+        assert_eq!(place("1000-2000 r-xp 0 00:00 0", 0x1000), None);
+    }
+
+    #[test]
+    fn damaged_lines_are_of_no_file() {
+        let whole = "1000-2000 r-xp 00000000 00:00 5 /x";
+        assert!(place(whole, 0x1800).is_some());
+        for cut in 0..whole.len() - 1 {
+            assert_eq!(place(&whole[..cut], 0x1800), None, "{cut}");
+        }
+        for line in
+            ["1000 2000 r-xp 0 0 5 /x", "1g00-2000 r-xp 0 0 5 /x", "1000-2000 r-xp x 0 5 /x"]
+        {
+            assert_eq!(place(line, 0x1800), None, "{line}");
+        }
+        assert_eq!((hex(b"0"), hex(b"7fFf"), hex(b"12 ")), (Some(0), Some(0x7fff), None));
+        assert_eq!(hex(b"ffffffffff600000"), Some(0xffff_ffff_ff60_0000));
+    }
+
+    #[test]
+    fn every_mapping_is_found_also_by_many_reads() {
+        // Mappings enough for several reads of the buffer; each is one, because access differs.
+        const PAGE: usize = 4096;
+        const COUNT: usize = 400;
+        let start = injected::heap::map(COUNT * PAGE).unwrap();
+        for k in (0..COUNT).step_by(2) {
+            // SAFETY: pages of the mapping, which nothing uses.
+            unsafe { libc::mprotect((start + k * PAGE) as *mut _, PAGE, libc::PROT_READ) };
+        }
+        // The first and the last one may be one with what lies beside them.
+        for k in 1..COUNT - 1 {
+            let at = (start + k * PAGE) as u64;
+            assert_eq!(around(at + 5), Some((at, PAGE as u64)), "{k}");
+        }
+        assert_eq!(around(8), None);
+        // SAFETY: the mapping, which nothing uses.
+        unsafe { libc::munmap(start as *mut _, COUNT * PAGE) };
+    }
+
+    #[test]
+    fn a_function_is_found_in_its_file_and_remembered() {
+        let routine = a_function_is_found_in_its_file_and_remembered as fn() as usize;
+        let own = std::env::current_exe().unwrap();
+        // SAFETY: a NUL-terminated name.
+        let libcs = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"getpid".as_ptr()) } as usize;
+        for _ in 0..2 {
+            let place = locate(routine).unwrap();
+            let name = own.file_name().unwrap().as_encoded_bytes();
+            assert_eq!(&place.module[..=name.len()], [name, b"\0"].concat());
+            assert!(locate(libcs).unwrap().module.starts_with(b"libc"));
+        }
+        let local = 0_u8;
+        assert!(locate(&raw const local as usize).is_none() && locate(8).is_none());
+        // A place in the file: the bytes there are those in memory.
+        let file = std::fs::read(own).unwrap();
+        let offset = locate(routine).unwrap().offset as usize;
+        // SAFETY: code of this function.
+        let code = unsafe { core::slice::from_raw_parts(routine as *const u8, 16) };
+        assert_eq!(&file[offset..offset + 16], code);
+    }
+}

@@ -125,3 +125,7 @@ fn same_group(a: &Slot, b: &Slot) -> bool {
         && a.by_order.load(Relaxed) == b.by_order.load(Relaxed)
         && a.module == b.module
 }
+
+#[cfg(test)]
+#[path = "matching_tests.rs"]
+mod tests;

@@ -218,3 +218,7 @@ pub fn slot_of_handle(plan: Plan, handle: libc::pthread_t) -> Option<&'static Sl
     }
     plan.slots.iter().find(|s| s.handle.load(Relaxed) == handle && s.ended.load(Relaxed) == 0)
 }
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+pub mod tests;

@@ -56,3 +56,23 @@ pub fn load(shared: &[AtomicU64; MASK_WORDS]) -> Mask {
 pub fn store(shared: &[AtomicU64; MASK_WORDS], mask: &Mask) {
     shared.iter().zip(mask).for_each(|(to, from)| to.store(*from, Relaxed));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_contains_another_if_it_has_all_of_its_cpus() {
+        let last = MASK_WORDS as u32 * 64 - 1;
+        let of = |cpus: &[u32]| {
+            let mut mask = [0; MASK_WORDS];
+            cpus.iter().for_each(|cpu| mask[*cpu as usize / 64] |= 1 << (cpu % 64));
+            mask
+        };
+        assert!(only(0) == Some(of(&[0])) && only(64) == Some(of(&[64])));
+        assert!(only(last) == Some(of(&[last])) && only(last + 1).is_none());
+        assert!(contains(&of(&[1, 64, last]), &of(&[64, last])));
+        assert!(!contains(&of(&[1, 64]), &of(&[64, last])));
+        assert!(contains(&of(&[]), &of(&[])) && !contains(&of(&[]), &of(&[0])));
+    }
+}

@@ -115,3 +115,88 @@ impl Code for Here {
         ranges[..count].iter().any(|&(start, end)| (start..end).contains(&address))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A note as ELF has it: three words, then name and content, each filled up to four bytes.
+    fn note(name: &[u8], content: &[u8]) -> Vec<u8> {
+        let words = [name.len() as u32, content.len() as u32, 4];
+        let mut note: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        for part in [name, content] {
+            note.extend(part);
+            note.resize(note.len().next_multiple_of(4), 0);
+        }
+        note
+    }
+
+    #[test]
+    fn a_note_is_found_behind_others_of_any_length() {
+        let gnu = note(b"GNU\0", &[7; 20]);
+        let odd = note(b"abcde\0", &[7; 3]);
+        let go = note(b"Go\0\0", b"");
+        let real = note(GO, &[1; 83]);
+        assert!(has_note_of(&real, GO));
+        assert!(has_note_of(&[gnu.clone(), odd.clone(), real.clone()].concat(), GO));
+        assert!(has_note_of(&[note(b"", b""), real].concat(), GO));
+        for other in [gnu, odd, go, Vec::new()] {
+            assert!(!has_note_of(&other, GO), "{other:?}");
+        }
+        // The name as a content, or as a part of another name.
+        assert!(!has_note_of(&note(b"X\0", b"\x03\0\0\0\0\0\0\0\x04\0\0\0Go\0\0"), GO));
+        assert!(!has_note_of(&note(b"Go", b""), GO) && !has_note_of(&note(b"Gox\0", b""), GO));
+    }
+
+    #[test]
+    fn damaged_notes_end_the_search() {
+        let all = [note(b"GNU\0", &[7; 20]), note(GO, &[1; 8])].concat();
+        let name_ends = note(b"GNU\0", &[7; 20]).len() + 12 + 3;
+        for cut in 0..all.len() {
+            assert_eq!(has_note_of(&all[..cut], GO), cut >= name_ends, "{cut}");
+        }
+        for lengths in [[u32::MAX, 0], [0, u32::MAX], [u32::MAX; 2], [3, u32::MAX]] {
+            let mut broken = all.clone();
+            broken[..4].copy_from_slice(&lengths[0].to_le_bytes());
+            broken[4..8].copy_from_slice(&lengths[1].to_le_bytes());
+            assert!(!has_note_of(&broken, GO));
+        }
+    }
+
+    #[test]
+    fn code_is_read_up_to_where_memory_ends() {
+        const PAGE: usize = 4096;
+        let end = {
+            let start = injected::heap::map(2 * PAGE).unwrap();
+            // SAFETY: the second page, which nothing uses.
+            unsafe { libc::munmap((start + PAGE) as *mut c_void, PAGE) };
+            // SAFETY: the first page.
+            unsafe { (start as *mut u8).write_bytes(0xc3, PAGE) };
+            (start + PAGE) as u64
+        };
+        let mut into = [0; 16];
+        assert_eq!(Here.read(end - 16, &mut into), 16);
+        assert_eq!(into, [0xc3; 16]);
+        into = [0; 16];
+        assert_eq!(Here.read(end - 5, &mut into), 5);
+        assert_eq!((&into[..5], &into[5..]), (&[0xc3; 5][..], &[0; 11][..]));
+        assert_eq!(Here.read(end, &mut into), 0);
+        assert_eq!(Here.read(0, &mut into), 0);
+        assert_eq!(Here.read(u64::MAX - 3, &mut into), 0);
+    }
+
+    #[test]
+    fn code_of_the_program_and_its_libraries_is_fixed_and_data_is_not() {
+        static mut DATA: u8 = 0;
+        let modules = note_modules();
+        assert!(!modules.go);
+        let (local, data) = (0_u8, &raw const DATA as u64);
+        assert!(Here.is_fixed(note_module as *const () as u64));
+        // SAFETY: a NUL-terminated name.
+        let getpid = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"getpid".as_ptr()) };
+        assert!(Here.is_fixed(getpid as u64));
+        for not in [&raw const local as u64, data, 0, u64::MAX] {
+            assert!(!Here.is_fixed(not));
+        }
+    }
+}

@@ -104,8 +104,75 @@ fn floor() -> u64 {
         let of = libc::RLIMIT_NOFILE as usize;
         raw(libc::SYS_prlimit64, 0, of, 0, &raw mut limit as usize) == 0
     };
-    match known {
-        true => FLOOR.min(limit.rlim_cur - limit.rlim_cur / 4),
-        false => 256,
+    if known { floor_below(limit.rlim_cur) } else { 256 }
+}
+
+/// The same where there are `limit` numbers.
+fn floor_below(limit: u64) -> u64 {
+    FLOOR.min(limit - limit / 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A descriptor of a file that is no event.
+    fn file() -> i32 {
+        injected::raw::open(c"/dev/null").unwrap()
+    }
+
+    fn flags(fd: i32) -> i32 {
+        // SAFETY: plain numbers.
+        unsafe { libc::fcntl(fd, libc::F_GETFD) }
+    }
+
+    #[test]
+    fn the_program_keeps_three_quarters_of_few_numbers() {
+        assert_eq!([1024, 256, 4].map(floor_below), [768, 192, 3]);
+        assert_eq!([8192, 1 << 20, u64::MAX].map(floor_below), [4096; 3]);
+        assert_eq!(floor_below(0), 0);
+    }
+
+    #[test]
+    fn number_0_is_not_a_free_place_and_ids_are_told_apart() {
+        assert_eq!(descriptor_of(0), None);
+        for fd in [0, 1, 4096, i32::MAX] {
+            for id in [0, 1, u64::from(u32::MAX), u64::MAX] {
+                assert_eq!(descriptor_of(pack(fd, id)), Some(fd));
+            }
+        }
+        assert_ne!(pack(5, 1), pack(5, 2));
+    }
+
+    #[test]
+    fn a_kept_descriptor_has_a_high_number_and_survives_no_exec() {
+        let kept = keep(file()).ok().unwrap();
+        let fd = kept.number().unwrap();
+        assert!(fd as u64 >= floor() && flags(fd) & libc::FD_CLOEXEC != 0);
+        assert_eq!(keep(-1).err(), Some(libc::EBADF));
+        let other = keep(file()).ok().unwrap();
+        assert!(other != kept && other.number() != kept.number());
+        // What is no event is the program's by now: it stays open, but is not ours.
+        kept.close();
+        assert!(kept.number().is_none() && flags(fd) >= 0);
+        close(fd);
+        other.close();
+        other.close();
+        assert!(other.number().is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_asked_for_is_closed_unchecked() {
+        // A number that other tests do not get for a file.
+        let low = file();
+        // SAFETY: plain numbers.
+        let fd = unsafe { libc::fcntl(low, libc::F_DUPFD, 100) };
+        close(low);
+        let place = AtomicU64::new(pack(fd, 0));
+        close_place(&place, true);
+        assert!(flags(fd) >= 0 && place.load(Relaxed) == 0);
+        place.store(pack(fd, 0), Relaxed);
+        close_place(&place, false);
+        assert!(flags(fd) < 0 && place.load(Relaxed) == 0);
     }
 }

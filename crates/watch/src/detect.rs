@@ -318,3 +318,7 @@ fn code_of(access: AccessKind) -> u32 {
         AccessKind::Update => kind::UPDATE,
     }
 }
+
+#[cfg(test)]
+#[path = "detect_tests.rs"]
+mod tests;

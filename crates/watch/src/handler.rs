@@ -338,3 +338,30 @@ fn deliver(action: &libc::sigaction, info: &mut Info, context: &mut libc::uconte
         handler(libc::SIGTRAP, info, core::ptr::from_mut(context).cast());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::mem::offset_of;
+
+    #[test]
+    fn the_information_of_a_signal_lies_where_the_kernel_puts_it() {
+        // struct siginfo of asm-generic/siginfo.h: _sigfault with _perf, on 64-bit machines.
+        assert_eq!((offset_of!(Info, signal), offset_of!(Info, code)), (0, 8));
+        assert_eq!((offset_of!(Info, address), offset_of!(Info, data)), (16, 24));
+        assert_eq!((offset_of!(Info, kind), offset_of!(Info, flags)), (32, 36));
+    }
+
+    #[test]
+    fn registers_come_in_the_order_of_machine_code() {
+        // SAFETY: plain data.
+        let mut context: libc::ucontext_t = unsafe { core::mem::zeroed() };
+        // The kernel's order (sys/ucontext.h): r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp,
+        // rip, flags.
+        let saved = [8, 9, 10, 11, 12, 13, 14, 15, 7, 6, 5, 3, 2, 0, 1, 4, 100, 101];
+        context.uc_mcontext.gregs[..18].copy_from_slice(&saved);
+        let (registers, ip) = registers_of(&context);
+        assert_eq!(registers.general, core::array::from_fn(|k| k as u64));
+        assert_eq!((ip, registers.flags), (100, 101));
+    }
+}

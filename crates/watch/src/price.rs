@@ -80,3 +80,18 @@ fn switches() -> Option<u64> {
     };
     (result == 0).then_some((usage.ru_nvcsw + usage.ru_nivcsw) as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_are_armed_as_far_as_a_fiftieth_of_the_period_pays_for_them() {
+        let period = 1_000_000;
+        let loads = [0, 1, 5_000, 5_001, 6_667, 10_000, 10_001, 20_000, 20_001, u64::MAX];
+        let counts = loads.map(|load| affordable(load, period));
+        assert_eq!(counts, [4, 4, 4, 3, 2, 2, 1, 1, 0, 0]);
+        assert_eq!((affordable(0, 0), affordable(1, 0), affordable(1, 49)), (4, 0, 0));
+        assert_eq!(affordable(1, u64::MAX), 4);
+    }
+}

@@ -235,3 +235,7 @@ pub fn after_failed_exec() {
         handler::raw_mask(libc::SIG_UNBLOCK);
     }
 }
+
+#[cfg(test)]
+#[path = "signals_tests.rs"]
+mod tests;
