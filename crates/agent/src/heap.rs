@@ -49,6 +49,9 @@ unsafe impl GlobalAlloc for Heap {
         let bytes = class_bytes(layout);
         let class = bytes.trailing_zeros() as usize;
         let mut s = self.0.lock();
+        if class >= s.free.len() {
+            return core::ptr::null_mut();
+        }
         if s.free[class] != 0 {
             let block = s.free[class];
             // SAFETY: a free block holds the next one's address.
@@ -203,5 +206,15 @@ mod tests {
         assert_eq!(aside.1 - aside.0, 1 << 20);
         heap.set_aside(1 << 21);
         assert_eq!(heap.hold().aside, aside);
+    }
+
+    #[test]
+    fn more_than_there_is_is_refused() {
+        let heap = Heap::new();
+        for bytes in [1 << 48, isize::MAX as usize] {
+            let layout = Layout::from_size_align(bytes, 1).unwrap();
+            // SAFETY: a layout of some size.
+            assert!(unsafe { heap.alloc(layout) }.is_null(), "{bytes}");
+        }
     }
 }

@@ -82,11 +82,12 @@ pub fn pointers(from: u64, max: usize) -> Option<Vec<u64>> {
         let words = words.map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default()));
         let before = all.len();
         all.extend(words.take_while(|word| *word != 0));
-        if all.len() - before < got {
-            return Some(all);
-        }
-        if all.len() > max || got < PIECE {
+        let is_whole = all.len() - before < got;
+        if all.len() > max || !is_whole && got < PIECE {
             return None;
+        }
+        if is_whole {
+            return Some(all);
         }
     }
 }

@@ -102,4 +102,6 @@ fn pointers_without_an_end_are_none() {
     assert_eq!(pointers(BEYOND, 10), None);
     let many = [vec![1; 2048], vec![0]].concat();
     assert_eq!(pointers(words_at_end(&many), 1000), None, "too many");
+    let few = words_at_end(&[1, 2, 3, 0]);
+    assert_eq!((pointers(few, 3).map(|all| all.len()), pointers(few, 2)), (Some(3), None));
 }

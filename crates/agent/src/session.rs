@@ -408,7 +408,7 @@ pub fn renew(place: &Place<'_>, segment: u32) -> Option<()> {
         (at > 0).then_some(at as u64)
     };
     let head = view((0, session::PAGE))?;
-    let mut views = [0; 5];
+    let mut views = parent.parts().map(|_| 0);
     for (at, part) in views.iter_mut().zip(parent.parts()) {
         *at = view(part)?;
     }
@@ -461,7 +461,8 @@ impl Inherited {
 
     /// Offsets and bytes.
     fn parts(&self) -> [(u64, u64); 6] {
-        let sites = u64::from(self.sites.min(session::MAX_SITES as u32)) * 8;
+        // Numbers begin at 1.
+        let sites = u64::from((self.sites + 1).min(session::MAX_SITES as u32)) * 8;
         [
             (session::MODULES_OFFSET, u64::from(self.modules) * size_of::<Module>() as u64),
             (session::MEANINGS_OFFSET, u64::from(self.tallies) * 4),

@@ -187,6 +187,14 @@ fn a_forks_child_goes_on_with_its_parents_sites_and_meanings() {
     for pc in [0x1000, 0x2000, 0x3000] {
         counting::site(pc);
     }
+    // The first word of the first record of a mapped file.
+    let mapping = || {
+        let address = BASE.load(Ordering::Relaxed) + session::MAPPINGS_OFFSET;
+        // SAFETY: within the session.
+        unsafe { AtomicU64::from_ptr(address as *mut u64) }
+    };
+    mapping().store(9, Ordering::Relaxed);
+    header().mappings.store(1, Ordering::Relaxed);
     meaning(2).store(0x10203, Ordering::Relaxed);
     header().tallies.store(3, Ordering::Relaxed);
     header().threads.store(9, Ordering::Relaxed);
@@ -197,8 +205,9 @@ fn a_forks_child_goes_on_with_its_parents_sites_and_meanings() {
     let child = header();
     assert_eq!((BASE.load(Ordering::Relaxed), segment()), (base, 7));
     assert_eq!(first().births.load(Ordering::Relaxed), 0);
-    let sites = [1, 2].map(|number| site(number).load(Ordering::Relaxed));
-    assert_eq!((child.sites.load(Ordering::Relaxed), sites), (3, [0x1000, 0x2000]));
+    let sites = [1, 2, 3].map(|number| site(number).load(Ordering::Relaxed));
+    assert_eq!((child.sites.load(Ordering::Relaxed), sites), (3, [0x1000, 0x2000, 0x3000]));
+    assert_eq!((child.mappings.load(Ordering::Relaxed), mapping().load(Ordering::Relaxed)), (1, 9));
     assert_eq!(meaning(2).load(Ordering::Relaxed), 0x10203);
     let [number, parent, tallies, mode, threads] =
         [&child.segment, &child.parent_segment, &child.tallies, &child.mode, &child.threads]

@@ -81,6 +81,7 @@ impl Action {
 /// rt_sigaction: the kernel is given our handler in place of the program's.
 pub fn sigaction(a: [u64; 6]) -> Outcome {
     let [signal, new, old, size, ..] = a;
+    let signal = u64::from(signal as u32);
     if size != 8 || signal as usize >= SIGNALS || !is_recorded() {
         return Outcome::Native;
     }

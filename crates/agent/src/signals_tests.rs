@@ -187,6 +187,8 @@ fn the_kernel_has_our_handler_and_the_program_sees_its_own() {
     assert_eq!(result(sigaction([u64::MAX, own.as_ptr() as u64, 0, 8, 0, 0])), None);
     const SIGKILL: u64 = 9;
     const EINVAL: i64 = -22;
+    // The kernel takes the lower half of an int.
+    assert_eq!(result(sigaction([SIGNAL | 1 << 32, 0, 0, 8, 0, 0])), Some(0));
     assert_eq!(result(sigaction([SIGKILL, own.as_ptr() as u64, 0, 8, 0, 0])), Some(EINVAL));
     assert_eq!(ACTIONS[SIGKILL as usize].get().words(), [0; 4]);
     // A child that shares the memory sets its own.

@@ -168,10 +168,10 @@ pub fn early(bytes: usize) -> *mut u8 {
     let Some(whole) = bytes.checked_add(16).and_then(|b| b.checked_next_multiple_of(16)) else {
         return core::ptr::null_mut();
     };
-    let start = EARLY_USED.fetch_add(whole.min(EARLY_BYTES), Relaxed);
-    if start.saturating_add(whole) > EARLY_BYTES {
+    let fits = |used: usize| Some(used.checked_add(whole)?).filter(|end| *end <= EARLY_BYTES);
+    let Ok(start) = EARLY_USED.fetch_update(Relaxed, Relaxed, fits) else {
         return core::ptr::null_mut();
-    }
+    };
     // SAFETY: within the memory, and only ours.
     unsafe {
         let at = EARLY.0.get().cast::<u8>().add(start);
@@ -204,6 +204,8 @@ mod tests {
 
     #[test]
     fn early_blocks_are_zeroes_that_lie_apart_until_the_memory_is_full() {
+        // What does not fit takes nothing away.
+        assert!(early(EARLY_BYTES).is_null() && early(usize::MAX - 64).is_null());
         let mut all = Vec::new();
         for bytes in [0, 1, 15, 16, 17, 1000] {
             let block = early(bytes);

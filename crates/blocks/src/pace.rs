@@ -165,10 +165,10 @@ impl Thread {
 
     /// The drawn block cannot be followed; returns how many it stood for.
     pub fn pass_over(&self) -> u64 {
-        let every = self.every.get().max(1).saturating_mul(2).min(MAX);
-        self.every.set(every);
+        let every = self.every.get().max(1);
+        self.every.set((every * 2).min(MAX));
         self.skip.set(self.draw());
-        u64::from(every / 2)
+        u64::from(every)
     }
 
     fn adapt(&self, every: u32, now_ns: u64) {
@@ -316,6 +316,6 @@ mod tests {
         assert_eq!((thread.pass_over(), thread.every.get()), (2, 4));
         assert_eq!((thread.pass_over(), thread.every.get()), (4, 8));
         (0..100).for_each(|_| _ = thread.pass_over());
-        assert_eq!(thread.every.get(), MAX);
+        assert_eq!((thread.pass_over(), thread.every.get()), (u64::from(MAX), MAX));
     }
 }

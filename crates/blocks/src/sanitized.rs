@@ -43,8 +43,15 @@ pub unsafe fn refuses(path: *const c_char, search: bool) -> bool {
         return File::open(name, b"").is_some_and(|file| file.needs_runtime().unwrap_or(false));
     }
     let folders = path_variable().unwrap_or(USUAL);
-    let found = folders.split(|byte| *byte == b':').find_map(|folder| File::open(folder, name));
-    found.is_some_and(|file| file.needs_runtime().unwrap_or(false))
+    found_in(folders, name).is_some_and(|file| file.needs_runtime().unwrap_or(false))
+}
+
+/// The first file of that name in these folders, as PATH has them; an empty one is the working
+/// directory (POSIX).
+fn found_in(folders: &[u8], name: &[u8]) -> Option<File> {
+    let folders = folders.split(|byte| *byte == b':');
+    let mut folders = folders.map(|folder| if folder.is_empty() { &b"."[..] } else { folder });
+    folders.find_map(|folder| File::open(folder, name))
 }
 
 fn path_variable() -> Option<&'static [u8]> {

@@ -136,4 +136,9 @@ fn a_name_without_a_folder_is_looked_for_where_programs_are() {
         assert!(File::open(folder, name).is_some() && File::open(b"/nonexistent", name).is_none());
         assert!(File::open(path.to_bytes(), b"").is_some());
     });
+    // Tests run in the folder of their package.
+    let manifest = b"Cargo.toml";
+    assert!(found_in(b":/nonexistent", manifest).is_some());
+    assert!(found_in(b"/nonexistent::/", manifest).is_some());
+    assert!(found_in(b"/nonexistent:/", manifest).is_none());
 }

@@ -20,6 +20,8 @@ const CLASSES: usize = 8 * 32;
 /// Freed memory that is kept with its pages; of larger runs none is.
 const MAX_KEPT: u64 = 64 << 20;
 const MAX_KEPT_RUN: usize = 32 << 20;
+/// Free runs of a list that are looked at for one that fits.
+const LOOKED_AT: usize = 8;
 /// What comes before a block in its run.
 const HEAD: usize = 16;
 
@@ -91,7 +93,7 @@ pub fn allocate(session: Session, number: u32, wanted: Wanted) -> Option<*mut u8
     let bytes = wanted.bytes.checked_add(lead).filter(|bytes| *bytes <= MAX)?;
     let (class, pages) = class(bytes.div_ceil(PAGE));
     let list = (entry.layout.load(Relaxed) as usize * 2 + usize::from(at_page)) * CLASSES + class;
-    let (index, record) = match again(list as u32, wanted.align) {
+    let (index, record) = match again(list as u32, wanted) {
         Some(found) => found,
         None => fresh(session, entry, list as u32, pages, wanted)?,
     };
@@ -111,20 +113,33 @@ pub fn allocate(session: Session, number: u32, wanted: Wanted) -> Option<*mut u8
 }
 
 /// A run that was free.
-fn again(list: u32, align: usize) -> Option<(u32, &'static Record)> {
-    let head = head(list)?;
+fn again(list: u32, wanted: Wanted) -> Option<(u32, &'static Record)> {
+    let mut before = head(list)?;
     LOCK.with(|| {
-        let index = head.load(Relaxed);
-        let record = records::get(index)?;
-        if align > PAGE && !record.base.load(Relaxed).is_multiple_of(align as u64) {
-            return None;
+        for _ in 0..LOOKED_AT {
+            let index = before.load(Relaxed);
+            let record = records::get(index)?;
+            if !fits(record, wanted) {
+                before = &record.next;
+                continue;
+            }
+            before.store(record.next.load(Relaxed), Relaxed);
+            if record.dirty.load(Relaxed) != 0 {
+                KEPT.fetch_sub(record.pages.load(Relaxed) * PAGE as u64, Relaxed);
+            }
+            return Some((index, record));
         }
-        head.store(record.next.load(Relaxed), Relaxed);
-        if record.dirty.load(Relaxed) != 0 {
-            KEPT.fetch_sub(record.pages.load(Relaxed) * PAGE as u64, Relaxed);
-        }
-        Some((index, record))
+        None
     })
+}
+
+/// Whether a block that begins at a page begins where it must in a run, and ends in it: runs of
+/// blocks with a larger alignment have less room behind their base.
+fn fits(record: &Record, wanted: Wanted) -> bool {
+    let [run, base, pages] = [&record.run, &record.base, &record.pages].map(|at| at.load(Relaxed));
+    let end = run + pages * PAGE as u64;
+    wanted.align < PAGE
+        || base.is_multiple_of(wanted.align as u64) && base + wanted.bytes as u64 <= end
 }
 
 /// A new run with the policies of the entry.

@@ -94,6 +94,22 @@ fn a_run_whose_first_page_lies_wrong_does_not_serve_a_block_with_a_larger_alignm
 }
 
 #[test]
+fn a_run_with_too_little_room_behind_its_base_does_not_serve_a_longer_block() {
+    let (session, _alone) = attached();
+    let get = |bytes, align| allocate(session, 1, Wanted { bytes, align, zeroed: false }).unwrap();
+    // Runs of one class: some of the first ones' lie before what is a multiple of 64 KiB.
+    let first = [0; 4].map(|_| get(130 * KIB, 64 * KIB));
+    first.into_iter().for_each(free);
+    let longer = [0; 4].map(|_| get(200 * KIB, PAGE));
+    assert!(longer.iter().all(|block| usable(*block) >= 200 * KIB));
+    longer.into_iter().for_each(free);
+    // What did not fit is still there.
+    let again = get(130 * KIB, 64 * KIB);
+    assert!(first.contains(&again));
+    free(again);
+}
+
+#[test]
 fn pages_of_large_runs_are_given_back() {
     let (session, _alone) = attached();
     let bytes = MAX_KEPT_RUN + MIB;

@@ -48,10 +48,11 @@ unsafe impl<const BYTES: usize> GlobalAlloc for Heap<BYTES> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let base = self.base();
         let size = layout.size() + layout.align();
-        let start = self.used.fetch_add(size, Relaxed);
-        if base == 0 || start.saturating_add(size) > BYTES {
-            return core::ptr::null_mut();
-        }
+        let fits = |used: usize| Some(used.checked_add(size)?).filter(|end| *end <= BYTES);
+        let start = match self.used.fetch_update(Relaxed, Relaxed, fits) {
+            Ok(start) if base != 0 => start,
+            _ => return core::ptr::null_mut(),
+        };
         ((base + start).next_multiple_of(layout.align())) as *mut u8
     }
 
@@ -106,6 +107,9 @@ mod tests {
         // 104 bytes each, with what aligning may take.
         assert_eq!(all.len(), 4096 / 104);
         assert!(all.iter().all(|at| *at >= base && at + 100 <= base + 4096));
+        // What does not fit takes nothing away.
+        let left = 4096 - all.len() * 104;
+        assert_eq!((get(&heap, left, 1), get(&heap, left - 1, 1) != 0), (0, true));
         assert_eq!(get(&heap, 1, 1), 0);
         let small = Heap::<4096>::new();
         assert_eq!((get(&small, 4097, 1), get(&Heap::<4096>::new(), 1, 4096)), (0, 0));

@@ -87,7 +87,9 @@ pub fn note_stranger(plan: Plan, creator: u32, routine: usize) {
     stranger.parent.store(parent, Relaxed);
     if let Some(place) = maps::locate(routine) {
         stranger.offset.store(place.offset, Relaxed);
-        for (word, bytes) in stranger.module.iter().zip(place.module.chunks_exact(8)) {
+        let mut name = place.module;
+        name[name.len() - 1] = 0;
+        for (word, bytes) in stranger.module.iter().zip(name.chunks_exact(8)) {
             let bytes = bytes.try_into().unwrap_or([0; 8]);
             word.store(u64::from_le_bytes(bytes), Relaxed);
         }

@@ -48,6 +48,9 @@ pub fn judge(number: u64, a: &[u64; 6]) -> Verdict {
     }
 }
 
+/// What the kernel says of a file that nothing can execute (ENOEXEC).
+const NOT_EXECUTABLE: i64 = -8;
+
 /// A file that cannot be read is judged by its kind in the likeliest case.
 fn unopened(error: i64) -> Verdict {
     const EACCES: i64 = -13;
@@ -152,11 +155,16 @@ impl Drop for File {
 
 impl File {
     fn open(folder: u64, path: &CStr) -> Result<Self, i64> {
+        // A pipe that nobody writes to would make us wait, and a terminal become the program's.
+        const FLAGS: u64 = O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+        const O_NOCTTY: u64 = 0o400;
+        const O_NONBLOCK: u64 = 0o4000;
         const O_CLOEXEC: u64 = 0o2000000;
-        let arguments = [folder, path.as_ptr() as u64, O_CLOEXEC, 0, 0, 0];
+        let arguments = [folder, path.as_ptr() as u64, FLAGS, 0, 0, 0];
         // SAFETY: NUL-terminated.
         let fd = unsafe { sys::call(sys::OPENAT, arguments) };
-        if fd < 0 { Err(fd) } else { Ok(File(fd)) }
+        let file = if fd < 0 { return Err(fd) } else { File(fd) };
+        if file.is_regular() { Ok(file) } else { Err(NOT_EXECUTABLE) }
     }
 
     /// The file behind a descriptor of the program.
@@ -177,6 +185,20 @@ impl File {
         usize::try_from(got).unwrap_or(0)
     }
 
+    /// The kernel's `struct stat`.
+    fn stat(&self) -> [u64; 18] {
+        let mut stat = [0u64; 18];
+        // SAFETY: struct stat has 144 bytes.
+        unsafe { sys::call(sys::FSTAT, [self.0 as u64, stat.as_mut_ptr() as u64, 0, 0, 0, 0]) };
+        stat
+    }
+
+    fn is_regular(&self) -> bool {
+        const S_IFMT: u64 = 0o170000;
+        const S_IFREG: u64 = 0o100000;
+        self.stat()[3] & S_IFMT == S_IFREG
+    }
+
     fn is_loader(&self) -> bool {
         let mut path = [0; 488];
         let length = crate::proc::path_of(self.0 as u64, &mut path);
@@ -190,9 +212,7 @@ impl File {
         const NUMBERS: [u64; 4] = [sys::GETUID, sys::GETEUID, sys::GETGID, sys::GETEGID];
         // SAFETY: no arguments.
         let ids = NUMBERS.map(|number| unsafe { sys::call(number, [0; 6]) as u64 & 0xffff_ffff });
-        let mut stat = [0u64; 18];
-        // SAFETY: struct stat has 144 bytes.
-        unsafe { sys::call(sys::FSTAT, [self.0 as u64, stat.as_mut_ptr() as u64, 0, 0, 0, 0]) };
+        let stat = self.stat();
         // Mode and user share the word at 24, the group starts that at 32.
         let (mode, owners) = (stat[3] & 0xffff_ffff, [stat[3] >> 32, stat[4] & 0xffff_ffff]);
         changes_ids(ids, mode, owners) || (ids[0] != 0 && self.has_capabilities())

@@ -184,6 +184,19 @@ fn paths_that_the_kernel_refuses_start_nothing() {
 }
 
 #[test]
+fn what_is_no_regular_file_starts_nothing_and_is_not_waited_for() {
+    let folder = Folder::new("pipe");
+    let pipe = folder.path("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.is_ok_and(|status| status.success()));
+    assert_eq!(of(&pipe), Verdict::Nothing);
+    let script = folder.file("script", format!("#!{pipe}\n"));
+    assert_eq!(of(&script), Verdict::Nothing);
+    assert_eq!(of(folder.0.to_str().unwrap()), Verdict::Nothing, "a folder");
+    assert_eq!(of("/dev/null"), Verdict::Nothing);
+}
+
+#[test]
 fn a_program_with_other_rights_than_its_users_is_privileged() {
     const USER: [u64; 4] = [1000, 1000, 100, 100];
     let owned = |ids, mode, owner, group| changes_ids(ids, mode, [owner, group]);

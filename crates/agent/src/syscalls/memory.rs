@@ -250,12 +250,13 @@ pub fn madvise(a: [u64; 6]) -> Outcome {
     const MADV_DONTNEED: u64 = 4;
     const MADV_REMOVE: u64 = 9;
     const MADV_DONTNEED_LOCKED: u64 = 24;
-    if matches!(a[2], MADV_DONTNEED | MADV_REMOVE | MADV_DONTNEED_LOCKED) {
+    let advice = u64::from(a[2] as u32);
+    if matches!(advice, MADV_DONTNEED | MADV_REMOVE | MADV_DONTNEED_LOCKED) {
         let (start, end) = (a[0], a[0].saturating_add(a[1].next_multiple_of(PAGE)));
         shadow::clear(start, end);
         let mut runtime = runtime();
         // Otherwise what is shared stays as it is.
-        if a[2] == MADV_REMOVE {
+        if advice == MADV_REMOVE {
             runtime.shared.emptied(start, end);
         }
         if runtime.modules.overlaps(start, end) {
@@ -286,6 +287,7 @@ pub fn mlockall(mut a: [u64; 6]) -> Outcome {
     const MCL_ONFAULT: u64 = 4;
     const ENOMEM: i64 = -12;
     const EINVAL: i64 = -22;
+    a[0] = u64::from(a[0] as u32);
     if !(1..=7).contains(&a[0]) || a[0] == MCL_ONFAULT {
         return Outcome::Done(EINVAL);
     }
@@ -315,7 +317,7 @@ mod tests {
     fn what_the_kernel_would_refuse_to_lock_is_refused() {
         const EINVAL: i64 = -22;
         // Nothing, MCL_ONFAULT alone, and flags that there are not.
-        for flags in [0, 4, 8, 9, u64::MAX] {
+        for flags in [0, 4, 8, 9, 1 << 32, u64::MAX] {
             let outcome = mlockall([flags, 0, 0, 0, 0, 0]);
             assert!(matches!(outcome, Outcome::Done(EINVAL)), "{flags}");
         }

@@ -163,7 +163,7 @@ pub fn prctl(a: [u64; 6], page: u64) -> Outcome {
     const PR_SET_TSC: u64 = 26;
     const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
     const EINVAL: i64 = -22;
-    match a[0] {
+    match u64::from(a[0] as u32) {
         PR_SET_NAME => {
             // SAFETY: the program's own call.
             let result = unsafe { sys::program_call(sys::PRCTL, a) };
@@ -194,9 +194,11 @@ pub fn arch_prctl(page: u64, a: [u64; 6]) -> Outcome {
     const ARCH_GET_GS: u64 = 0x1004;
     const EPERM: i64 = -1;
     const EOPNOTSUPP: i64 = -95;
+    // TASK_SIZE_MAX, with four levels of page tables.
+    const END: u64 = (1 << 47) - 4096;
     let [what, argument, ..] = a;
-    match what {
-        ARCH_SET_GS if argument >> 47 != 0 => Outcome::Done(EPERM),
+    match u64::from(what as u32) {
+        ARCH_SET_GS if argument >= END => Outcome::Done(EPERM),
         ARCH_SET_GS => {
             // SAFETY: the calling thread's page.
             unsafe { thread::set_field(page, control::PROGRAM_GS, argument) };

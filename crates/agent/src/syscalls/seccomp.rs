@@ -35,9 +35,9 @@ pub fn prctl(a: [u64; 6]) -> Outcome {
 pub fn seccomp(a: [u64; 6]) -> Outcome {
     const SET_MODE_STRICT: u64 = 0;
     const SET_MODE_FILTER: u64 = 1;
-    match a[0] {
+    match u64::from(a[0] as u32) {
         SET_MODE_STRICT => strict(),
-        SET_MODE_FILTER => install(a[2], a[1]),
+        SET_MODE_FILTER => install(a[2], u64::from(a[1] as u32)),
         _ => Outcome::Native,
     }
 }
