@@ -145,6 +145,10 @@ fn executable(path: &Path) -> Result<(), RecorderError> {
     if metadata.is_dir() {
         return Err(not_executable(path, "it is a folder"));
     }
+    // Opening a pipe would wait for somebody who writes to it.
+    if !metadata.is_file() {
+        return Err(not_executable(path, "it is a pipe, a socket or a device"));
+    }
     let c_path = CString::new(path.as_os_str().as_bytes())
         .map_err(|_| not_executable(path, "its name contains a NUL byte"))?;
     // SAFETY: a NUL-terminated path.

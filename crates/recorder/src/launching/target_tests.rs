@@ -49,6 +49,19 @@ fn a_program_is_found_through_path_and_keeps_its_typed_name() {
 }
 
 #[test]
+fn a_pipe_is_not_waited_for() {
+    let folder = Folder::new("pipe");
+    let pipe = folder.0.join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let (code, text) = refusal(&pipe);
+    assert_eq!(code, 126);
+    assert!(text.ends_with("it is a pipe, a socket or a device"), "{text}");
+    let script = folder.file("script", format!("#!{}\n", pipe.display()).as_bytes(), 0o755);
+    assert_eq!(refusal(script).0, 126);
+}
+
+#[test]
 fn a_script_is_checked_by_its_interpreter() {
     let folder = Folder::new("script");
     let script = folder.file("script", b"#! /bin/sh -e\ntrue\n", 0o755);
