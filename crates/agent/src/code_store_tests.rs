@@ -1,3 +1,5 @@
+//! Kept code: what is found again, and what is too long, damaged or full.
+
 use super::*;
 use crate::session::testing::recording;
 use std::fs::File;

@@ -1,3 +1,5 @@
+//! Our variables: taken out of an environment, put back for programs that are executed.
+
 use super::*;
 use crate::program::tests::at_end;
 

@@ -1,3 +1,5 @@
+//! Which grants are cleared, and where maps of grants lie.
+
 use super::testing::maps;
 use super::*;
 use crate::session::testing::{BLOCK_SHIFT, recording};

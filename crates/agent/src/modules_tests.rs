@@ -1,3 +1,5 @@
+//! What is mapped where, as mappings come, change and go.
+
 use super::*;
 use crate::session::testing::recording;
 use std::sync::MutexGuard;

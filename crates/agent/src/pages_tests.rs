@@ -1,3 +1,5 @@
+//! What is counted of pages, as threads end and memory goes or moves.
+
 use super::*;
 use crate::grants::testing::{Maps, maps};
 use crate::session::testing::recording;

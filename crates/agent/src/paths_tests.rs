@@ -1,3 +1,5 @@
+//! Callers, on stacks made by hand and on a real one.
+
 use super::*;
 use crate::frames::Frames;
 use crate::program::tests::words_at_end;

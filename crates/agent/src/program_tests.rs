@@ -1,3 +1,5 @@
+//! Reading and writing memory of the program that ends.
+
 use super::*;
 use crate::sys;
 

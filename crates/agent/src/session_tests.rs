@@ -1,3 +1,5 @@
+//! Segments of a recording: their limits, and what a fork's child takes over.
+
 use super::testing::{file, place, recording};
 use super::*;
 use crate::counting;

@@ -1,3 +1,5 @@
+//! The shadow: words of blocks, clearing, copies.
+
 use super::*;
 use crate::session::testing::{BLOCK_SHIFT, recording};
 use std::sync::MutexGuard;

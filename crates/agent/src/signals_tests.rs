@@ -1,3 +1,5 @@
+//! Actions, masks and frames of signals, against the kernel's.
+
 use super::*;
 use crate::session;
 use crate::session::testing::recording;

@@ -1,3 +1,5 @@
+//! Threads' slots, ids and stacks.
+
 use super::*;
 use crate::session::testing::recording;
 use std::sync::MutexGuard;

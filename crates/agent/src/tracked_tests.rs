@@ -1,3 +1,5 @@
+//! Which blocks are tracked between windows.
+
 use super::*;
 use crate::session::testing::{BLOCK_SHIFT, recording};
 use std::sync::MutexGuard;

@@ -1,3 +1,5 @@
+//! Chains of calls, on stacks made by hand and on a real one.
+
 extern crate std;
 use super::*;
 use crate::rules::tests::{alone, teach};

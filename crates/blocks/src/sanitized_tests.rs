@@ -1,3 +1,5 @@
+//! Programs with a sanitizer, by ELF files made by hand, damaged ones too.
+
 use super::*;
 use std::ffi::CString;
 

@@ -1,3 +1,5 @@
+//! Runs for large blocks: alignment, reuse, sizes, threads.
+
 use super::*;
 use crate::session::tests::attached;
 

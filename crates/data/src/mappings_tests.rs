@@ -1,3 +1,5 @@
+//! The program's own mappings under a plan, as they change.
+
 use super::*;
 use crate::session::tests::attached;
 

@@ -16,7 +16,7 @@ mod place;
 pub use access::{Access, AccessKind, ByteUse};
 pub use bytes::Bytes;
 pub use place::Place;
-pub(crate) use place::base_name;
+pub(crate) use place::{base_name, short_name};
 
 use crate::evidence::{self, EvidenceShare};
 use crate::lines::access::LineEvents;

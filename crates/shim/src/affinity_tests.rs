@@ -1,3 +1,5 @@
+//! A program's wishes for processors against the plan.
+
 use super::*;
 use crate::plan::tests::made;
 use std::cell::Cell;

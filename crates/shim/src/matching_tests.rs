@@ -1,3 +1,5 @@
+//! Which thread of a plan a new thread is.
+
 use super::*;
 use crate::plan::tests::{described, made};
 

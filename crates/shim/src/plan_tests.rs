@@ -1,3 +1,5 @@
+//! The plan in shared memory: versions, look-ups, other programs.
+
 use super::*;
 use std::alloc::{Layout, alloc_zeroed};
 use std::os::unix::fs::FileExt;

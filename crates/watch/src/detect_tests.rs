@@ -1,3 +1,5 @@
+//! Algorithm 1 of ComDetective: what is published, what is a match, what a trap tells.
+
 use super::*;
 use core::sync::atomic::AtomicU64;
 use wire::watch::RECORDS;

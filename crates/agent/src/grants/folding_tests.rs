@@ -1,3 +1,5 @@
+//! Memory that shares places in a map of grants.
+
 use super::*;
 use crate::grants::testing::maps;
 use crate::grants::{START, take};

@@ -1,3 +1,5 @@
+//! Memory that processes share, by file and offset, as mappings change.
+
 use super::*;
 use crate::session::testing::recording;
 use crate::shared::{at, forget};

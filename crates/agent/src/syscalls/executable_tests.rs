@@ -1,3 +1,5 @@
+//! Which files can be recorded: real ones, scripts, damaged ones, and what is no file.
+
 use super::*;
 use std::ffi::CString;
 use std::os::fd::AsRawFd;

@@ -9,7 +9,7 @@ use crate::causes::memory::{LINE, Memory, array_of};
 use crate::causes::own::{Known, are_own};
 use crate::causes::side::{ByThread, Side as Seen};
 use crate::causes::{CauseKind, Part, Side};
-use crate::lines::{AccessKind, base_name};
+use crate::lines::{AccessKind, base_name, short_name};
 use crate::wording::{list, thread_list};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -288,7 +288,7 @@ fn part_words(part: &Part, object: &str) -> String {
 /// `f at a.c:7` of `f at /src/a.c:7`.
 fn without_folders(caller: &str) -> String {
     match caller.rsplit_once(" at ") {
-        Some((function, at)) => format!("{function} at {}", base_name(at)),
+        Some((function, at)) => format!("{} at {}", short_name(function), base_name(at)),
         None => caller.to_owned(),
     }
 }

@@ -53,7 +53,7 @@ impl Place {
     pub(crate) fn in_words(&self) -> String {
         match self.function.as_str() {
             "" => format!("at {}", self.where_in_file()),
-            function => format!("in {function} at {}", self.where_in_file()),
+            function => format!("in {} at {}", short_name(function), self.where_in_file()),
         }
     }
 
@@ -68,6 +68,45 @@ impl Place {
     }
 }
 
+/// Longest name of a function that is told with all its types.
+const MAX_NAME: usize = 64;
+
+/// The name of a function for sentences: if it is long, without the types that its types are made
+/// of: `<btree::node::Handle<…>>::remove`, `std::vector<…>::push_back`.
+pub(crate) fn short_name(function: &str) -> String {
+    if function.chars().count() <= MAX_NAME {
+        return function.to_owned();
+    }
+    // A name that begins with a type keeps that.
+    let mut kept = i32::from(function.starts_with('<'));
+    let (mut short, mut depth, mut last) = (String::new(), 0, ' ');
+    for c in function.chars() {
+        let is_operator = short.trim_end_matches(['<', '>', '-', '=']).ends_with("operator");
+        let is_arrow = c == '>' && matches!(last, '-' | '=');
+        last = c;
+        match c {
+            '<' if !is_operator => {
+                depth += 1;
+                match depth - kept {
+                    1 => short.push_str("<…"),
+                    ..1 => short.push('<'),
+                    _ => {}
+                }
+            }
+            '>' if !is_operator && !is_arrow => {
+                depth -= 1;
+                if depth <= kept {
+                    short.push('>');
+                }
+                kept = kept.min(depth);
+            }
+            _ if depth <= kept => short.push(c),
+            _ => {}
+        }
+    }
+    short
+}
+
 /// The last component of a path.
 pub(crate) fn base_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
@@ -76,6 +115,25 @@ pub(crate) fn base_name(path: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_names_are_told_without_the_types_of_their_types() {
+        let same = "core::ptr::drop_in_place<alloc::vec::Vec<u64>>";
+        assert_eq!(short_name(same), same);
+        let types = "alloc::string::String, std::collections::hash::map::HashMap<u64, u64>";
+        let long = |before: &str, after: &str| short_name(&format!("{before}<{types}>{after}"));
+        assert_eq!(long("std::vector", "::push_back(int)"), "std::vector<…>::push_back(int)");
+        assert_eq!(long("<node::Handle", ">::remove"), "<node::Handle<…>>::remove");
+        assert_eq!(long("<a::B as c::D", ">::run"), "<a::B as c::D<…>>::run");
+        assert_eq!(
+            long("std::operator<< ", "(std::ostream&)"),
+            "std::operator<< <…>(std::ostream&)"
+        );
+        assert_eq!(long("Ptr", "::operator->() const"), "Ptr<…>::operator->() const");
+        assert_eq!(long("<A as B>::run::", ""), "<A as B>::run::<…>");
+        let closure = format!("f::{{closure#0}}<{types}, fn() -> i32>::call");
+        assert_eq!(short_name(&closure), "f::{closure#0}<…>::call");
+    }
 
     #[test]
     fn as_much_as_is_known() {

@@ -1,3 +1,5 @@
+//! Signal masks and handlers that the program sees while SIGTRAP is ours.
+
 use super::*;
 use core::ffi::c_void;
 use core::ptr::null_mut;
