@@ -76,6 +76,19 @@ struct Inside {
     returned: bool,
 }
 
+/// Adds the type at `at`, if it tells anything and there is room.
+fn add(found: &mut Allocated, types: &Types<'_>, at: UnitOffset) {
+    let Some(element) = element(types.dwarf, types.unit, at) else { return };
+    // Bytes, and what is not told.
+    if element.bytes < 2 || element.name.is_empty() {
+        return;
+    }
+    let known = found.candidates.iter().any(|known| known.name == element.name);
+    if !known && found.candidates.len() < MAX_CANDIDATES {
+        found.candidates.push(element);
+    }
+}
+
 impl Search<'_> {
     /// Of the call that returns to `after`.
     pub fn allocated(&self, after: u64) -> Allocated {
@@ -93,10 +106,10 @@ impl Search<'_> {
 
     fn types_of(&self, after: u64, inside: &mut Vec<Inside>) -> Allocated {
         let mut found = Allocated::default();
-        for at in self.function.of_templates(after - 1) {
-            self.add(&mut found, at);
+        if let Some((types, at)) = self.function.of_template(after - 1) {
+            add(&mut found, &types, at);
         }
-        let of_templates = found.candidates.len();
+        let of_template = found.candidates.len();
         let (mut before, first_argument) = self.before(after);
         if self.by_pointer {
             let place = self.stored_at(&first_argument, after);
@@ -113,11 +126,11 @@ impl Search<'_> {
         before.set(0, Val::Result(0));
         self.behind(after, before, &mut found, inside);
         let candidates = found.candidates.into_iter().enumerate();
-        let kept = candidates.filter(|(place, of)| *place < of_templates || !is_header(of, inside));
+        let kept = candidates.filter(|(place, of)| *place < of_template || !is_header(of, inside));
         found.candidates = kept.map(|(_, of)| of).collect();
         if language(self.types.unit) == Some(dw::DW_LANG_Rust) {
             // Its variables point to parts of what was allocated, too.
-            found.candidates.truncate(of_templates);
+            found.candidates.truncate(of_template);
         }
         if self.function.is_library() {
             found.returned = true;
@@ -126,15 +139,7 @@ impl Search<'_> {
     }
 
     fn add(&self, found: &mut Allocated, at: UnitOffset) {
-        let Some(element) = element(self.types.dwarf, self.types.unit, at) else { return };
-        // Bytes, and what is not told.
-        if element.bytes < 2 || element.name.is_empty() {
-            return;
-        }
-        let known = found.candidates.iter().any(|known| known.name == element.name);
-        if !known && found.candidates.len() < MAX_CANDIDATES {
-            found.candidates.push(element);
-        }
+        add(found, &self.types, at);
     }
 
     /// What registers hold behind the call, and what the first argument was.

@@ -11,8 +11,9 @@
 //! Inside: `module` is one file, `elf` reads it by `pieces`, `table` holds its symbols, `plt` names
 //! stubs, `debug_file` finds the file with its DWARF, `dwarf` reads that with the `units` that are
 //! asked for, by a `reader` of `section`s, `variables`, `fields` and `elements` find types of data
-//! in it, `allocated` those of allocated memory, with the function's `scopes` and the `steps` of
-//! its code, `locals` are variables on stacks, `known` has answers of earlier runs.
+//! in it, `allocated` those of allocated memory, with the function's `scopes`, the `origins` of
+//! what is inlined there and the `steps` of its code, `locals` are variables on stacks, `known` has
+//! answers of earlier runs.
 
 mod allocated;
 mod debug_file;
@@ -24,6 +25,7 @@ mod fields;
 mod known;
 mod locals;
 mod module;
+mod origins;
 mod pieces;
 mod plt;
 mod reader;

@@ -4,6 +4,7 @@
 //! Neighbours: `allocated` asks, `fields` reads types.
 
 use crate::fields::{Types, language};
+use crate::origins::{MAX_REFERENCES, Origin, Origins, reference};
 use crate::reader::Reader;
 use gimli::constants as dw;
 use gimli::{
@@ -15,8 +16,6 @@ use std::ops::Range;
 
 type Entry<'a> = DebuggingInformationEntry<'a, 'a, Reader>;
 
-/// Definitions that refer to declarations that refer … are followed so far.
-const MAX_REFERENCES: usize = 4;
 /// Least bytes of a number that may say how much to allocate.
 const MIN_NUMBER: u64 = 4;
 
@@ -63,7 +62,7 @@ impl Variable {
 struct Scope {
     ranges: Vec<Range<u64>>,
     /// What describes it for all its copies.
-    origin: UnitOffset,
+    origin: Origin,
 }
 
 /// What lies around an entry.
@@ -89,6 +88,7 @@ pub(crate) struct Function<'a> {
     functions: HashMap<u64, UnitOffset>,
     /// Classes around their members.
     around: HashMap<UnitOffset, UnitOffset>,
+    origins: Origins,
 }
 
 impl<'a> Function<'a> {
@@ -103,6 +103,7 @@ impl<'a> Function<'a> {
             returns: None,
             functions: HashMap::new(),
             around: HashMap::new(),
+            origins: Origins::default(),
         };
         found.read(address)?;
         (found.low < found.high).then_some(found)
@@ -133,7 +134,7 @@ impl<'a> Function<'a> {
                     let own = ranges.iter().find(|range| range.contains(&address));
                     if let Some(own) = own {
                         (self.low, self.high) = (own.start, own.end);
-                        let origin = self.origin(entry);
+                        let origin = self.origins.of(&self.types, entry.offset());
                         self.returns = self.type_through(entry);
                         frame_base = self.frame_base(entry);
                         self.scopes.push(Scope { ranges: ranges.clone(), origin });
@@ -142,7 +143,7 @@ impl<'a> Function<'a> {
                 }
                 dw::DW_TAG_inlined_subroutine if inside.is_some() => {
                     ranges = self.ranges(entry);
-                    let origin = self.origin(entry);
+                    let origin = self.origins.of(&self.types, entry.offset());
                     self.scopes.push(Scope { ranges: ranges.clone(), origin });
                 }
                 dw::DW_TAG_lexical_block if inside.is_some() => ranges = self.ranges(entry),
@@ -179,20 +180,22 @@ impl<'a> Function<'a> {
         None
     }
 
-    /// Types that the functions that allocate for others are made for, at an address.
-    pub fn of_templates(&self, address: u64) -> Vec<UnitOffset> {
+    /// The type that the functions that allocate for others are made for, at an address, and the
+    /// types of its unit.
+    pub fn of_template(&self, address: u64) -> Option<(Types<'_>, UnitOffset)> {
         let covers = |scope: &&Scope| scope.ranges.iter().any(|range| range.contains(&address));
         for scope in self.scopes.iter().rev().filter(covers) {
-            let class = self.around.get(&scope.origin).copied();
+            let class = self.around.get(&scope.origin.at).filter(|_| scope.origin.is_own());
+            let class = class.map(|at| scope.origin.beside(*at));
             let of = [Some(scope.origin), class].into_iter().flatten();
-            if let Some(found) = of.into_iter().find_map(|at| self.parameter_of(at)) {
-                return vec![found];
+            if let Some(found) = of.into_iter().find_map(|of| self.parameter_of(of)) {
+                return Some((self.origins.types(&self.types, scope.origin), found));
             }
             if !self.is_of_library(scope.origin) {
                 break;
             }
         }
-        Vec::new()
+        None
     }
 
     /// Whether the function belongs to the standard library of C++ or Rust.
@@ -214,10 +217,11 @@ impl<'a> Function<'a> {
 
     /// `Some` if a function looks like one that allocates for its callers: it takes a number and
     /// returns a pointer to memory without a type.
-    fn may_hand_on(&self, at: UnitOffset) -> Option<()> {
-        let unit = self.types.unit;
-        let returned = self.types.plain(self.type_through(&unit.entry(at).ok()?)?, 0)?;
-        if returned.tag() != dw::DW_TAG_pointer_type || self.types.type_of(&returned).is_some() {
+    fn may_hand_on(&self, of: Origin) -> Option<()> {
+        let types = self.origins.types(&self.types, of);
+        let (unit, at) = (types.unit, of.at);
+        let returned = types.plain(types.type_of(&unit.entry(at).ok()?)?, 0)?;
+        if returned.tag() != dw::DW_TAG_pointer_type || types.type_of(&returned).is_some() {
             return None;
         }
         let mut tree = unit.entries_tree(Some(at)).ok()?;
@@ -225,10 +229,10 @@ impl<'a> Function<'a> {
         while let Some(child) = children.next().ok()? {
             let entry = child.entry();
             if entry.tag() == dw::DW_TAG_formal_parameter
-                && let Some(of) = self.type_through(entry)
-                && let Some(plain) = self.types.plain(of, 0)
+                && let Some(of) = types.type_of(entry)
+                && let Some(plain) = types.plain(of, 0)
                 && plain.tag() == dw::DW_TAG_base_type
-                && self.types.size(of, 0).is_some_and(|bytes| bytes >= MIN_NUMBER)
+                && types.size(of, 0).is_some_and(|bytes| bytes >= MIN_NUMBER)
             {
                 return Some(());
             }
@@ -250,36 +254,36 @@ impl<'a> Function<'a> {
     }
 
     /// What a template of the standard library is made for.
-    fn parameter_of(&self, at: UnitOffset) -> Option<UnitOffset> {
-        let rust = language(self.types.unit) == Some(dw::DW_LANG_Rust);
-        let unit = self.types.unit;
-        let mut tree = unit.entries_tree(Some(at)).ok()?;
-        let root = tree.root().ok()?;
-        if rust && !self.is_of_library(root.entry().offset()) {
+    fn parameter_of(&self, of: Origin) -> Option<UnitOffset> {
+        let types = self.origins.types(&self.types, of);
+        let rust = language(types.unit) == Some(dw::DW_LANG_Rust);
+        if rust && !self.is_of_library(of) {
             return None;
         }
-        let mut children = root.children();
+        let mut tree = types.unit.entries_tree(Some(of.at)).ok()?;
+        let mut children = tree.root().ok()?.children();
         while let Some(child) = children.next().ok()? {
             let entry = child.entry();
             if entry.tag() != dw::DW_TAG_template_type_parameter {
                 continue;
             }
-            let name = self.types.name(entry)?;
+            let name = types.name(entry)?;
             // Names that only the library may use; in Rust it is that of Box, Vec and Arc.
             if name == "_Tp" || (rust && name == "T") {
-                return self.types.type_of(entry);
+                return types.type_of(entry);
             }
         }
         None
     }
 
-    fn is_of_library(&self, at: UnitOffset) -> bool {
-        let entry = self.types.unit.entry(at).ok();
+    fn is_of_library(&self, of: Origin) -> bool {
+        let types = self.origins.types(&self.types, of);
+        let entry = types.unit.entry(of.at).ok();
         let name = entry.and_then(|entry| {
             let value = [dw::DW_AT_linkage_name, dw::DW_AT_MIPS_linkage_name]
                 .into_iter()
                 .find_map(|name| entry.attr_value(name).ok()?)?;
-            let text = self.types.dwarf.attr_string(self.types.unit, value).ok()?;
+            let text = types.dwarf.attr_string(types.unit, value).ok()?;
             Some(gimli::Reader::to_string_lossy(&text).ok()?.into_owned())
         });
         let beginnings =
@@ -305,24 +309,9 @@ impl<'a> Function<'a> {
         found
     }
 
-    /// The entry with names and types that this one is a copy of, or itself.
-    fn origin(&self, entry: &Entry<'_>) -> UnitOffset {
-        let mut at = entry.offset();
-        for _ in 0..MAX_REFERENCES {
-            match self.refers(at) {
-                Some(next) => at = next,
-                None => break,
-            }
-        }
-        at
-    }
-
+    /// What an entry of the unit is a copy of, if that is in it, too.
     fn refers(&self, at: UnitOffset) -> Option<UnitOffset> {
-        let entry = self.types.unit.entry(at).ok()?;
-        let value = [dw::DW_AT_abstract_origin, dw::DW_AT_specification]
-            .into_iter()
-            .find_map(|name| entry.attr_value(name).ok()?);
-        match value? {
+        match reference(self.types.unit, at)? {
             AttributeValue::UnitRef(at) => Some(at),
             AttributeValue::DebugInfoRef(at) => {
                 UnitSectionOffset::DebugInfoOffset(at).to_unit_offset(self.types.unit)

@@ -394,6 +394,23 @@ fn objects_of_known_type_have_fields_and_others_a_stride() {
     assert_eq!(bytes(untyped), [(160, Some(0))]);
 }
 
+/// Its memory is allocated by functions that are described in another unit.
+#[test]
+fn a_vector_of_rust_has_the_type_of_its_elements() {
+    let flags = ["--edition", "2024", "-O", "-g", "-Ccodegen-units=16"];
+    let target = Target::new(Compiler::Rustc, "tests/programs/objects/vector.rs");
+    let program = target.flags(&flags).build().unwrap();
+    let recorded = Recorded { scratch: Scratch::new(), program };
+    recorded.run(&[], &[]);
+    let lines = include_str!("../../programs/objects/vector.rs").lines().collect::<Vec<_>>();
+    let line = lines.iter().position(|line| line.contains("let mut counters")).unwrap() + 1;
+    let name = format!("in vector::main at vector.rs:{line}");
+    let (counters, of_counters, stride) = object_named(&recorded.profile(), &name);
+    assert_eq!((of_counters.as_str(), stride), ("vector::Counter", 16));
+    let fields = [(0, "hits".to_owned()), (8, "misses".to_owned())];
+    assert_eq!(fields_of(&recorded.profile(), counters), fields);
+}
+
 /// Also where another function has its variables at the same place before.
 #[test]
 fn variables_on_stacks_have_the_names_of_their_functions() {
