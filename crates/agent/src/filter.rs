@@ -220,7 +220,7 @@ mod tests {
     fn one_operation_of_a_futex_that_is_not_allowed_is_enough() {
         const LOCK_PI2: u32 = 13 | 128;
         assert_eq!(unless(SECOND, &[LOCK_PI2], ERRNO).forbids(), NO_FUTEX);
-        // FUTEX_WAIT without the private flag nobody uses.
+        // The slow paths make no FUTEX_WAIT without the private flag.
         assert_eq!(unless(SECOND, &[2], ERRNO).forbids(), 0);
     }
 

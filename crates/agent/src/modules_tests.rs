@@ -191,7 +191,7 @@ fn mappings_that_came_unnoticed_are_found() {
         modules.remove(at, at + 3 * 4096);
     }
     assert_eq!(modules.look(0), Found::Nothing);
-    // The library's own code, which nobody has added.
+    // The library's own code, which was not added.
     let here = mappings_that_came_unnoticed_are_found as fn() as usize as u64;
     assert_eq!(modules.look(here), Found::Code);
     assert!(modules.is_translatable(here));

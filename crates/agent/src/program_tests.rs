@@ -59,7 +59,7 @@ fn words_are_given_or_the_address_is_refused() {
 
 #[test]
 fn a_string_may_end_where_memory_does() {
-    // Around the sizes of the pieces in which it is read.
+    // Lengths just below, at and above those of the pieces in which strings are read.
     for length in [0, 1, 254, 255, 256, 257, 511, 512, PAGE - 1, PAGE, PAGE + 1] {
         let mut text = vec![b'x'; length];
         text.push(0);

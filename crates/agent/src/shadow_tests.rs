@@ -50,7 +50,7 @@ impl Small {
         unsafe { AtomicU64::from_ptr((self.mapped[bank].0 + k * 8) as *mut u64) }
     }
 
-    /// Sets the words of so many blocks from the first one on.
+    /// Sets the words of the first `blocks` blocks.
     fn fill(&self, bank: usize, blocks: u64) {
         (0..blocks).for_each(|k| self.word(bank, k).store(k + 1, Ordering::Relaxed));
     }

@@ -248,7 +248,7 @@ fn the_address_of_a_signal_follows_its_instruction() {
     assert_eq!(corrected(8, -1, 0x7_0000_1000), 0x7_0000_1000);
 }
 
-/// A stack with a frame of so many words at its end, which begins with a return address.
+/// A stack that ends with a frame of the given number of words; the first is a return address.
 struct Stack {
     words: Vec<u64>,
     frame: usize,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::session::tests::attached;
 
-/// A placed mapping of so many pages, which a page of nothing follows.
+/// A placed mapping of `pages` pages, with a page behind it that is not part of it.
 fn placed(session: Session, entry: u32, pages: u64) -> (u64, &'static Record) {
     let start = injected::heap::map(((pages + 1) * PAGE) as usize).unwrap() as u64;
     place_it(session, entry, Made { start, bytes: pages * PAGE, flags: 0 });

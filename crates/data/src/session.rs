@@ -1,6 +1,6 @@
 //! The memory that the launcher owns: the plan's data, and what became of it.
 //!
-//! Neighbour: `attach` maps it and begins.
+//! Neighbour: `attach` begins and ends the plan for a process.
 
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
@@ -119,7 +119,8 @@ pub fn may_be_planned(bytes: usize) -> bool {
     DIGITS.load(Relaxed) >> (digits(bytes) - 1) & 1 != 0
 }
 
-/// From now on, blocks may be in the plan whose sizes have so many binary digits (bit d - 1: d).
+/// Sets which sizes of blocks may be in the plan, by their binary digits: bit d − 1 stands for d
+/// digits.
 pub fn plan_sizes(digits: u64) {
     DIGITS.store(digits, Release);
 }
@@ -262,7 +263,7 @@ pub mod tests {
         (0, &[]),
     ];
 
-    /// The session that this process is attached to; whoever has it is alone with all statics.
+    /// The session that this process is attached to. The guard keeps other tests from all statics.
     pub fn attached() -> (Session, MutexGuard<'static, ()>) {
         static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
         static SESSION: OnceLock<Session> = OnceLock::new();

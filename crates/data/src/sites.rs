@@ -205,7 +205,7 @@ mod tests {
                         question.answer.store(said, Relaxed);
                         question.state.store(request::ANSWERED, Release);
                         let state = question.state.as_ptr();
-                        // SAFETY: wakes whoever sleeps on the word.
+                        // SAFETY: wakes the threads that wait for the word to change.
                         unsafe { libc::syscall(libc::SYS_futex, state, libc::FUTEX_WAKE, 9) };
                     }
                     std::thread::yield_now();

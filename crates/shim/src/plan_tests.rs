@@ -4,7 +4,7 @@ use super::*;
 use std::alloc::{Layout, alloc_zeroed};
 use std::os::unix::fs::FileExt;
 
-/// A plan of a test's own with so many slots, each of which has its number as thread.
+/// A plan of a test's own. The thread of each slot is the slot's number.
 pub fn made(slots: usize) -> Plan {
     described(slots, |_, _| {})
 }

@@ -155,7 +155,8 @@ impl Drop for File {
 
 impl File {
     fn open(folder: u64, path: &CStr) -> Result<Self, i64> {
-        // A pipe that nobody writes to would make us wait, and a terminal become the program's.
+        // Opening a pipe without a writer would wait, and a terminal could become the controlling
+        // one.
         const FLAGS: u64 = O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
         const O_NOCTTY: u64 = 0o400;
         const O_NONBLOCK: u64 = 0o4000;

@@ -86,7 +86,7 @@ pub(crate) fn only_waits(source: &Superblock, liveness: &BlockLiveness) -> bool 
     is_iteration(&source.instructions, liveness)
 }
 
-/// Whether a small loop may be a spin loop, as far as can be seen without liveness.
+/// Whether a small loop may be a spin loop. Liveness, which is known later, may still exclude it.
 pub(crate) fn may_wait(source: &Superblock) -> bool {
     let iteration = &source.instructions;
     iteration.len() <= MAX_PART

@@ -145,7 +145,7 @@ fn executable(path: &Path) -> Result<(), RecorderError> {
     if metadata.is_dir() {
         return Err(not_executable(path, "it is a folder"));
     }
-    // Opening a pipe would wait for somebody who writes to it.
+    // Opening a pipe would wait for a writer.
     if !metadata.is_file() {
         return Err(not_executable(path, "it is a pipe, a socket or a device"));
     }

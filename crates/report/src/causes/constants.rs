@@ -56,8 +56,8 @@ pub(super) const MIN_EVENTS: u64 = 500;
 /// truth, with 97.5 % confidence (Clopper and Pearson: 0.025^(1/20)); one alone could be anything.
 pub(super) const MIN_HITS: u64 = 20;
 
-/// Most of a program's time that mending one finding is said to save: "100 times as fast" is the
-/// most that one would believe of an estimate.
+/// Most of a program's time that mending one finding is said to save. "100 times as fast" is the
+/// most that is told, as an estimate cannot support more.
 pub(super) const MOST_SAVED: f64 = 0.99;
 
 /// Width of the range of a share from which on the middle of it says nothing.
