@@ -320,13 +320,17 @@ impl Windows {
         self.observed >= 1.0 || !self.too_short
     }
 
-    /// If windows saw no transfer, but forgot the last writers of lines: the most transfers that
-    /// there may have been, if they would matter. `None`: what windows saw may be relied on.
+    /// If windows saw no transfers that matter, but forgot the last writers of lines: the most
+    /// transfers that there may have been, if these would matter. `None`: what windows saw may be
+    /// relied on.
     pub fn may_hide(&self, totals: &Totals) -> Option<u64> {
+        let seen = totals.raw.saturating_add(totals.waw);
         // A multiple of what was seen; of nothing, it is the number itself.
-        let most = if totals.raw + totals.waw == 0 { self.missed } else { 0.0 };
-        let matters = most * INSTRUCTIONS_PER_TRANSFER >= totals.instructions as f64;
-        (matters && self.missing() == Some(Missing::MoreThanSeen)).then_some(most as u64)
+        let most = self.missed * seen.max(1) as f64;
+        let matter =
+            |transfers: f64| transfers * INSTRUCTIONS_PER_TRANSFER >= totals.instructions as f64;
+        let hidden = self.missing() == Some(Missing::MoreThanSeen);
+        (hidden && !matter(seen as f64) && matter(most)).then_some(most as u64)
     }
 
     /// How many of all transfers may be missing, if that is worth telling.
@@ -401,7 +405,9 @@ mod tests {
             Windows { missed, ..many.clone() }.may_hide(&totals)
         };
         assert_eq!(may_hide(2e6, 0), Some(2_000_000));
-        assert_eq!(may_hide(2e6, 5), None, "some were seen");
+        assert_eq!(may_hide(2000.0, 1000), Some(2_000_000), "few were seen");
+        assert_eq!(may_hide(20.0, 1_000_000), None, "those that were seen matter");
+        assert_eq!(may_hide(20.0, 1000), None, "too few in any case");
         assert_eq!(may_hide(50_000.0, 0), None, "they would take less than 1 % of the time");
     }
 }

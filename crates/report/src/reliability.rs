@@ -94,9 +94,10 @@ impl Reliability {
         let surely = evidence.hits == 0 && may_hide.is_none() || windows.whole >= 1.0;
         // Of most of the run, events are no matter of chance.
         let counted = windows.whole >= MOSTLY_WHOLE && evidence.hits >= evidence.needed;
-        let enough = told && (surely || counted || evidence.enough());
+        let enough = told && may_hide.is_none() && (surely || counted || evidence.enough());
         let mut text = vec![observed(windows)];
-        if let Some(missing) = windows.missing().filter(|_| evidence.hits > 0) {
+        if let Some(missing) = windows.missing().filter(|_| evidence.hits > 0 && may_hide.is_none())
+        {
             text.push(forgotten(missing));
         }
         Self {
@@ -107,7 +108,7 @@ impl Reliability {
             missing: Some(windows.missed),
             enough,
             too_few: (!enough).then(|| match may_hide {
-                Some(most) if told => hidden(most),
+                Some(most) if told => hidden(most, evidence.hits),
                 _ => too_few_windows(windows, told, &evidence),
             }),
             text,
@@ -115,10 +116,11 @@ impl Reliability {
     }
 }
 
-/// That nothing was seen says little.
-fn hidden(most: u64) -> String {
+/// That nothing was seen, or little, says little.
+fn hidden(most: u64, hits: u64) -> String {
+    let seen = if hits == 0 { "no transfer" } else { "few transfers" };
     format!(
-        "Not enough seen: no transfer, but the last writers of many lines were forgotten between windows, and up \
+        "Not enough seen: {seen}, but the last writers of many lines were forgotten between windows, and up \
          to {} accesses to these may have been transfers. Record with a larger --budget, or with --exact.",
         grouped(most)
     )
@@ -345,6 +347,10 @@ mod tests {
         let none = evidence(&many, 0);
         let hidden = Reliability::of_windows(&many, none, Some(2_000_000));
         assert!(!hidden.enough && hidden.too_few.unwrap().contains("up to 2,000,000 accesses"));
+        let missed = Windows { missed: 700.0, ..many.clone() };
+        let little = Reliability::of_windows(&missed, evidence(&many, 5000), Some(3_500_000));
+        assert!(!little.enough && little.text.len() == 1, "{little:?}");
+        assert!(little.too_few.unwrap().starts_with("Not enough seen: few transfers, but"));
         let missed = Windows { missed: 3.0, ..windows(0.02, 25, false) };
         assert_eq!(of(missed, 1000).missing, Some(3.0));
         assert!(of(windows(1.0, 0, false), 3).enough);
