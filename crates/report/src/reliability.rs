@@ -347,10 +347,6 @@ mod tests {
         let none = evidence(&many, 0);
         let hidden = Reliability::of_windows(&many, none, Some(2_000_000));
         assert!(!hidden.enough && hidden.too_few.unwrap().contains("up to 2,000,000 accesses"));
-        let missed = Windows { missed: 700.0, ..many.clone() };
-        let little = Reliability::of_windows(&missed, evidence(&many, 5000), Some(3_500_000));
-        assert!(!little.enough && little.text.len() == 1, "{little:?}");
-        assert!(little.too_few.unwrap().starts_with("Not enough seen: few transfers, but"));
         let missed = Windows { missed: 3.0, ..windows(0.02, 25, false) };
         assert_eq!(of(missed, 1000).missing, Some(3.0));
         assert!(of(windows(1.0, 0, false), 3).enough);
@@ -363,6 +359,28 @@ mod tests {
             text(windows(1.0, 0, false)),
             ["Counted, not estimated: the whole run was recorded."]
         );
+    }
+
+    #[test]
+    fn few_transfers_are_not_enough_where_many_may_be_hidden() {
+        let missed = Windows {
+            asked: "2x".into(),
+            windows: 25,
+            too_short: false,
+            observed: 0.5,
+            whole: 0.0,
+            warm_up_ns: 2_000_000,
+            missed: 700.0,
+            alike: 0.0,
+            false_share: None,
+        };
+        let (threads, needed, windows_suffice) = (4, 80, true);
+        let evidence = Evidence { hits: 5000, effective: 5000, threads, needed, windows_suffice };
+        let little = Reliability::of_windows(&missed, evidence, Some(3_500_000));
+        assert!(!little.enough && little.text.len() == 1, "{little:?}");
+        assert!(little.too_few.unwrap().starts_with("Not enough seen: few transfers, but"));
+        let many = Reliability::of_windows(&missed, evidence, None);
+        assert!(many.enough && many.text.len() == 2, "{many:?}");
     }
 
     #[test]
