@@ -327,8 +327,9 @@ impl Windows {
         let seen = totals.raw.saturating_add(totals.waw);
         // A multiple of what was seen; of nothing, it is the number itself.
         let most = self.missed * seen.max(1) as f64;
-        let matter =
-            |transfers: f64| transfers * INSTRUCTIONS_PER_TRANSFER >= totals.instructions as f64;
+        let matter = |transfers: f64| {
+            transfers > 0.0 && transfers * INSTRUCTIONS_PER_TRANSFER >= totals.instructions as f64
+        };
         let hidden = self.missing() == Some(Missing::MoreThanSeen);
         (hidden && !matter(seen as f64) && matter(most)).then_some(most as u64)
     }
@@ -409,5 +410,8 @@ mod tests {
         assert_eq!(may_hide(20.0, 1_000_000), None, "those that were seen matter");
         assert_eq!(may_hide(20.0, 1000), None, "too few in any case");
         assert_eq!(may_hide(50_000.0, 0), None, "they would take less than 1 % of the time");
+        let uncounted = Totals { instructions: 0, ..Totals::default() };
+        let forgot = Windows { missed: 2e6, ..many };
+        assert_eq!(forgot.may_hide(&uncounted), Some(2_000_000), "unknown is not enough");
     }
 }
