@@ -190,51 +190,42 @@ pub fn unseen(scale: &Scale, clusters: &mut [f64]) -> u64 {
     (poisson(0).1 * cluster).ceil() as u64
 }
 
-/// What a window saw of transfers, and of those that it may have missed.
+/// What a window saw of transfers that it may have missed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unwritten {
     /// Index of the window among those of the scale.
     pub window: usize,
-    /// Transfers, with those that late ones stand for.
-    pub transfers: u64,
     /// First reads and writes of lines whose last writer is not known, with those that they stand
     /// for. Each may be a transfer that was missed, and all that were missed are among them.
     pub accesses: u64,
 }
 
-/// The most transfers that windows have missed for each that they have seen, with 97.5 %
-/// confidence. One line of `of` was looked at. Without a scale, windows are taken together as they
-/// are. If no transfer was seen, the accesses themselves are all that is known of them.
-pub fn missed(scale: Option<&Scale>, seen: &[Unwritten], of: u64) -> f64 {
+/// The most transfers that windows have missed, with 97.5 % confidence. One line of `of` was looked
+/// at. Without a scale, an access stands for as many as the factor of its window says.
+pub fn missed(scale: Option<&Scale>, factors: &[f64], seen: &[Unwritten], of: u64) -> f64 {
     let most = seen.iter().map(|seen| seen.accesses).max().unwrap_or(0);
     let all: u64 = seen.iter().map(|seen| seen.accesses).sum();
     if all == 0 {
         return 0.0;
     }
     // Windows look at the same lines, so there are at least as many as in one of them.
-    let part = Part::Lines { of: of as f64, together: all.div_ceil(most) };
+    let together = all.div_ceil(most);
     let Some(scale) = scale else {
-        let hits = all.div_ceil(of);
-        let clusters = hits.div_ceil(all.div_ceil(most));
-        let transfers: u64 = seen.iter().map(|seen| seen.transfers).sum();
-        return all as f64 * poisson(clusters).1 / clusters as f64 / transfers.max(1) as f64;
+        let clusters = all.div_ceil(of).div_ceil(together);
+        let stands_for = |seen: &Unwritten| seen.accesses as f64 * factors[seen.window];
+        let scaled: f64 = seen.iter().map(stands_for).sum();
+        return scaled * poisson(clusters).1 / clusters as f64;
     };
-    let counted = |count: fn(&Unwritten, u64) -> u64, part| {
-        let one = move |seen: &Unwritten| Counted {
-            window: seen.window,
-            from: NOBODY,
-            to: NOBODY,
-            count: count(seen, of),
-            part,
-        };
-        scale.estimate(seen.iter().map(one), 0)
-    };
-    let accesses = counted(|seen, of| seen.accesses.div_ceil(of), part);
-    if accesses.counted == 0 {
-        return 0.0;
-    }
-    let transfers = counted(|seen, _| seen.transfers, Part::Whole);
-    accesses.high as f64 / transfers.events.max(1) as f64
+    let part = Part::Lines { of: of as f64, together };
+    let counted = seen.iter().map(|seen| Counted {
+        window: seen.window,
+        from: NOBODY,
+        to: NOBODY,
+        count: seen.accesses.div_ceil(of),
+        part,
+    });
+    let accesses = scale.estimate(counted, 0);
+    if accesses.counted == 0 { 0.0 } else { accesses.high as f64 }
 }
 
 /// No thread: what it does follows the work of all.

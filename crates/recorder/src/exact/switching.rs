@@ -80,11 +80,11 @@ pub struct Switched {
     pub parts: Vec<Part>,
     /// Warm-up of the last window, ns.
     pub warm_up_ns: u64,
-    /// What each counting part saw of transfers, by its period.
+    /// Accesses in each counting part that may be missing transfers, by its period.
     pub unwritten: Vec<(u32, Unwritten)>,
-    /// Transfers that were seen while everything was recorded, and first accesses of blocks whose
-    /// last writer may have been forgotten.
-    pub whole: [u64; 2],
+    /// First accesses of blocks whose last writer may have been forgotten, while everything was
+    /// recorded.
+    pub unknown: u64,
     /// What the program would have taken alone, as parts of the time that it took: the least, what
     /// is likely, and the most; `None` where the time between windows is not enough to tell.
     pub alone: Option<[f64; 3]>,
@@ -427,13 +427,12 @@ impl<'a> Switching<'a> {
             near(&done).saturating_sub(near(&before)),
             done.unknown.saturating_sub(before.unknown),
         ];
-        let add = |sums: &mut [u64; 2]| (0..2).for_each(|k| sums[k] += both[k]);
         match part.phase {
             Phase::Counting => {
                 self.halves.push((done.events.saturating_sub(before.events), work));
-                add(&mut self.both);
+                (0..2).for_each(|k| self.both[k] += both[k]);
             }
-            Phase::Whole => add(&mut self.switched.whole),
+            Phase::Whole => self.switched.unknown += both[1],
             _ => {}
         }
         if matches!(part.phase, Phase::Counting | Phase::Late) {
@@ -460,13 +459,11 @@ impl<'a> Switching<'a> {
         let [near, unwritten] = std::mem::take(&mut self.both);
         let halves = std::mem::take(&mut self.halves);
         let (late, late_work) = std::mem::take(&mut self.late);
-        // As many for the work in the window as there were in it and before it for the work there.
-        let work: u64 = halves.iter().map(|(_, work)| work).sum();
-        let far = (late as f64 * work as f64 / late_work.max(1) as f64) as u64;
+        let far = far_in_window(late, late_work, halves.iter().map(|(_, work)| work).sum());
         let transfers = near + far;
         self.rates.iter_mut().for_each(Rate::age);
         let window = self.switched.unwritten.len();
-        let seen = Unwritten { window, transfers, accesses: unwritten };
+        let seen = Unwritten { window, accesses: unwritten };
         self.switched.unwritten.push((self.part().period, seen));
         if let [early, late] = halves[..] {
             let queue = RunQueue { runnable, cpus: self.cpus, slice: RUN_NS };
@@ -518,6 +515,12 @@ impl<'a> Switching<'a> {
         self.switched.slowed = self.solos.slowed();
         self.switched
     }
+}
+
+/// Late events for the work in a window: as many as there were in it and before it for the work
+/// there.
+fn far_in_window(late: u64, late_work: u64, work: u64) -> u64 {
+    (late as f64 * work as f64 / late_work.max(1) as f64) as u64
 }
 
 #[cfg(test)]

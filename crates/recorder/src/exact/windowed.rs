@@ -137,7 +137,7 @@ pub fn estimate(
     let told = Told::of(counts, (&groups, &factors, &late), &scaling);
     scaling.scale(counts);
     scaling::bound_unseen(&mut counts.comm, &groups, unseen);
-    let missed = missed(switched, &groups, scale.as_ref().ok());
+    let missed = missed(switched, &groups, &factors, scale.as_ref().ok());
     let is_single = samples.iter().all(|sample| sample.thread == samples[0].thread);
     timeline.group(&groups.firsts);
     samples.iter_mut().for_each(|sample| sample.slice = groups.of(sample.slice));
@@ -155,7 +155,7 @@ pub fn estimate(
         whole: factors.whole,
         alike,
         false_share: told.false_share().filter(|_| !too_short || factors.whole >= MOSTLY_WHOLE),
-        missed: if is_single { 0.0 } else { missed_in_all(counts, (switched, missed), &groups) },
+        missed: if is_single { 0.0 } else { missed_for_each(counts, missed) },
     }
 }
 
@@ -166,30 +166,23 @@ fn counted_events(rows: &[CommRow], groups: &Groups) -> Vec<u64> {
     events
 }
 
-/// Most transfers that are missing, for each that is told; `missed` is that of what windows tell.
-fn missed_in_all(counts: &Counts, (switched, missed): (&Switched, f64), groups: &Groups) -> f64 {
-    let part = estimated(&counts.comm, groups);
-    let [transfers, unknown] = switched.whole;
-    missed * part + unknown as f64 / transfers.max(1) as f64 * (1.0 - part)
+/// Most transfers that are missing, for each that is told; of none, their number.
+fn missed_for_each(counts: &Counts, missed: f64) -> f64 {
+    let transfers = counts.comm.iter().filter(|row| row.kind != CommKind::Invalidation);
+    missed / transfers.map(|row| row.count).sum::<u64>().max(1) as f64
 }
 
-/// Most transfers that windows missed, for each that they saw. Those of all processes are taken
-/// together.
-fn missed(switched: &Switched, groups: &Groups, scale: Option<&Scale>) -> f64 {
+/// Most transfers that are missing: those of windows, of all processes together, and those of what
+/// was recorded whole.
+fn missed(switched: &Switched, groups: &Groups, factors: &Factors, scale: Option<&Scale>) -> f64 {
     let period_of = |first: &u32| switched.parts[*first as usize].period;
     let last_group: BTreeMap<u32, usize> = groups.firsts.iter().map(period_of).zip(0..).collect();
     let window = |(period, seen): &(u32, Unwritten)| {
         Some(Unwritten { window: *last_group.get(period)?, ..*seen })
     };
     let seen: Vec<Unwritten> = switched.unwritten.iter().filter_map(window).collect();
-    windows::missed(scale, &seen, TRACKED_OF)
-}
-
-/// Part of the events that were not counted while everything was recorded; at least one.
-fn estimated(rows: &[CommRow], groups: &Groups) -> f64 {
-    let sum = |rows: &mut dyn Iterator<Item = &CommRow>| rows.map(|row| row.count).sum::<u64>();
-    let of_windows = sum(&mut rows.iter().filter(|row| !groups.whole[row.slice as usize]));
-    of_windows.max(1) as f64 / sum(&mut rows.iter()).max(1) as f64
+    let of_windows = windows::missed(scale, &factors.of_group, &seen, TRACKED_OF);
+    of_windows + switched.unknown as f64
 }
 
 /// What each thread executed in each group: in all, and where it was counted.

@@ -89,12 +89,12 @@ fn estimate_counts(run: &mut Run, counts: &mut Counts, late_blocks: u64) -> Wind
     estimate(counts, samples, timeline, (&switched, late_blocks), *end_ns)
 }
 
-/// Each window saw 300 transfers, and 64 accesses that stand for what may be missing; what a short
-/// window with a period of its own saw does not count.
+/// Each window saw 300 transfers, and 64 accesses that stand for what may be missing, which each of
+/// all transfers shares; what a short window with a period of its own saw does not count.
 #[test]
 fn what_may_be_missing_is_told_for_what_windows_stand_for() {
     let mut run = run(1, 40);
-    let seen = |period| (period, Unwritten { window: 0, transfers: 300, accesses: 64 });
+    let seen = |period| (period, Unwritten { window: 0, accesses: 64 });
     let unwritten = (1..=40).map(seen).collect();
     let switched = Switched { parts: run.parts.clone(), unwritten, ..Switched::default() };
     let comm = (0..40).flat_map(|period| counting(1, period)).map(|slice| row(slice, 1, 150));
@@ -105,8 +105,24 @@ fn what_may_be_missing_is_told_for_what_windows_stand_for() {
     // 64 for 300, half of the transfers being estimates; one line in all windows says little.
     let likely = 64.0 / 300.0 / 2.0;
     assert!((likely..6.0 * likely).contains(&windowed.missed), "{windowed:?}");
-    let nothing = Switched { parts: run.parts.clone(), ..Switched::default() };
-    assert_eq!(missed(&nothing, &Groups::new(&run.parts), None), 0.0);
+}
+
+/// Windows that saw no transfers may have missed as many.
+#[test]
+fn what_may_be_missing_is_told_for_all_transfers_where_windows_saw_none() {
+    let missed = |unwritten: &[(u32, Unwritten)]| {
+        let mut run = run(1, 40);
+        let switched = Switched { parts: run.parts.clone(), ..Switched::default() };
+        let switched = Switched { unwritten: unwritten.to_vec(), ..switched };
+        let mut counts = Counts { comm: vec![row(0, 1, 120_000)], ..Counts::default() };
+        let Run { timeline, samples, end_ns, .. } = &mut run;
+        estimate(&mut counts, samples, timeline, (&switched, 0), *end_ns).missed
+    };
+    let seen: Vec<_> = (1..=40).map(|p| (p, Unwritten { window: 0, accesses: 64 })).collect();
+    // Each window stands for ten.
+    let likely = 64.0 * 40.0 * 10.0 / 120_000.0;
+    assert!((likely..6.0 * likely).contains(&missed(&seen)), "{}", missed(&seen));
+    assert_eq!(missed(&[]), 0.0);
 }
 
 /// The likely false share. Each window sees these numbers of events: true sharing whose writer took

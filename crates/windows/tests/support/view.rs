@@ -317,8 +317,7 @@ impl Tracked {
             }
             let (from, to, part) = (ThreadId(0), ThreadId(1), Part::Whole);
             tracked.late.push(Counted { window: at, from, to, count: late, part });
-            let (transfers, accesses) = (late * of, unwritten * of);
-            tracked.unwritten.push(Unwritten { window: at, transfers, accesses });
+            tracked.unwritten.push(Unwritten { window: at, accesses: unwritten * of });
         }
         tracked.lines = with_late.iter().filter(|with| **with).count();
         let all: u64 = tracked.late.iter().map(|late| late.count).sum();
