@@ -387,8 +387,8 @@ fn returns(h: &mut Header) {
         MAX_AWAITED = layouts::MAX_AWAITED,
         MAX_RETURN_CHUNKS = layouts::MAX_RETURN_CHUNKS,
     );
-    structure!(h, "returns" = Returns { line, returns, instructions });
-    structure!(h, "awaited" = Awaited { line, since, returned });
+    structure!(h, "returns" = Returns { line, returns, writes, instructions });
+    structure!(h, "awaited" = Awaited { line, since, returned, wrote });
 }
 
 #[allow(clippy::too_many_lines, reason = "a table")]

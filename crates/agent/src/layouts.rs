@@ -128,13 +128,15 @@ pub const MAX_RETURN_CHUNKS: usize = 4;
 pub struct Awaited {
     /// Address of the line; 0 = none.
     pub line: u64,
-    /// Instructions executed when the waiting began, and how often it has come back since then.
+    /// Instructions executed when the waiting began, and how often it has come back since then; how
+    /// often of these it wrote there.
     pub since: u64,
-    pub returned: u64,
+    pub returned: u32,
+    pub wrote: u32,
 }
 
 impl Awaited {
-    pub const NONE: Awaited = Awaited { line: 0, since: 0, returned: 0 };
+    pub const NONE: Awaited = Awaited { line: 0, since: 0, returned: 0, wrote: 0 };
 }
 
 /// System calls have lower numbers than this.

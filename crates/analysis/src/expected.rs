@@ -3,8 +3,7 @@
 //! Problem: the number of transfers that a recording counts depends on how its threads happened to
 //! overlap. How often each thread comes to the line does not. Approach: thread i comes to the line
 //! V_i times in its run, and takes it no more often. Nobody takes a line that no other thread has
-//! written since: there are at most as many takes as those of the others that write. That is the
-//! most. But threads also find the line still there. With p_i ns between two visits, a line that N
+//! written since: there are at most as many takes as writes by the others. That is the most. But threads also find the line still there. With p_i ns between two visits, a line that N
 //! threads want goes round: a thread that comes more often than that makes 1 + N h / p_i visits
 //! each time it has the line, where h ns are what it can go on for while it waits, so it takes the
 //! line at most A_i = V_i / (1 + N h / p_i) times. And a line serves one transfer at a time: as
@@ -22,8 +21,8 @@ pub struct Visitor {
     pub instructions: f64,
     /// How often it comes to the line in its run.
     pub visits: f64,
-    /// Whether it writes when it comes.
-    pub writes: bool,
+    /// In how many of them it writes.
+    pub writes: f64,
 }
 
 /// What a machine allows.
@@ -45,12 +44,12 @@ pub fn most_transfers(visitors: &[Visitor]) -> f64 {
 
 /// Takes of each thread that find the line written by another, if they take it so often.
 fn needed(visitors: Vec<&Visitor>, takes: &[f64]) -> Vec<f64> {
-    let written: f64 = visitors.iter().zip(takes).filter(|(v, _)| v.writes).map(|(_, n)| n).sum();
-    let needed = |(visitor, n): (&&Visitor, &f64)| {
-        let by_others = written - if visitor.writes { *n } else { 0.0 };
-        n.min(by_others.max(0.0))
+    let written_by = |(visitor, takes): (&&Visitor, &f64)| {
+        if visitor.visits > 0.0 { takes * (visitor.writes / visitor.visits).min(1.0) } else { 0.0 }
     };
-    visitors.iter().zip(takes).map(needed).collect()
+    let written: Vec<f64> = visitors.iter().zip(takes).map(written_by).collect();
+    let all: f64 = written.iter().sum();
+    takes.iter().zip(written).map(|(takes, own)| takes.min((all - own).max(0.0))).collect()
 }
 
 /// About how many transfers of a line there are over the whole run, if these threads use it.
@@ -88,7 +87,7 @@ mod tests {
 
     /// One second alone.
     fn visitor(visits: f64, writes: bool) -> Visitor {
-        Visitor { instructions: 4e9, visits, writes }
+        Visitor { instructions: 4e9, visits, writes: if writes { visits } else { 0.0 } }
     }
 
     #[test]
@@ -121,6 +120,8 @@ mod tests {
         assert_eq!(most_transfers(&[visitor(1e3, true), visitor(1e5, false)]), 1e3);
         assert_eq!(most_transfers(&[visitor(1e3, true)]), 0.0);
         assert_eq!(most_transfers(&[visitor(1e3, false), visitor(1e3, false)]), 0.0);
+        let hardly = Visitor { writes: 10.0, ..visitor(1e6, true) };
+        assert_eq!(most_transfers(&[hardly; 3]), 60.0, "each of three misses 20 writes");
     }
 
     #[test]
@@ -135,7 +136,7 @@ mod tests {
             }
         }
         // A short thread ends before the other has written often.
-        let short = Visitor { instructions: 4e6, visits: 1e8, writes: true };
+        let short = Visitor { instructions: 4e6, visits: 1e8, writes: 1e8 };
         let brief = likely_transfers(&[short, visitor(1e9, true)], &PACE);
         assert!(brief * 100.0 <= 1.001 * (1e6 + brief / 2.0 * 100.0), "{brief}");
     }

@@ -185,7 +185,7 @@ impl Profile {
                     7 => folder.page_tables(&ACCESSES_V7)?,
                     _ => folder.page_tables(&ACCESSES)?,
                 },
-                returns: folder.read_since(9, written_in, &RETURNS, returns::returns_from)?,
+                returns: folder.read_since(14, written_in, &RETURNS, returns::returns_from)?,
                 footprints: {
                     let rows_from = footprints::footprints_from;
                     folder.read_since(10, written_in, &FOOTPRINTS, rows_from)?

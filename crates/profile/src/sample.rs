@@ -102,7 +102,13 @@ pub fn flow() -> Vec<FlowRow> {
 
 /// How often T1 comes back to a line.
 pub fn returns() -> Vec<ReturnRow> {
-    vec![ReturnRow { line: 0x40c0, thread: ThreadId(1), returns: 12, instructions: 3000 }]
+    vec![ReturnRow {
+        line: 0x40c0,
+        thread: ThreadId(1),
+        returns: 12,
+        writes: 7,
+        instructions: 3000,
+    }]
 }
 
 /// What T1 comes to in two times.

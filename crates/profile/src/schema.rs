@@ -19,6 +19,7 @@
 //! | 11 | `freed` and `lifetime_ns` in `objects`, and `lifetime_ns` in `blocks` |
 //! | 12 | `streamed` in `events` |
 //! | 13 | `wrappers` in `objects` |
+//! | 14 | `writes` in `returns`; those of earlier versions, of short absences only, are not read |
 //!
 //! # What readers may rely on within a version
 //! - Tables and columns are only added, never removed or given another meaning; unknown ones can be
@@ -41,7 +42,7 @@ mod pages;
 pub use pages::{ACCESSES, ACCESSES_V7, PAGES, TOUCHED};
 
 /// The version this build writes, and the newest it reads.
-pub const SCHEMA_VERSION: u32 = 13;
+pub const SCHEMA_VERSION: u32 = 14;
 
 /// The file that makes a folder a profile.
 pub const META_FILE: &str = "profile.json";
@@ -496,6 +497,7 @@ pub const RETURNS: Table = Table {
         column("line", ColumnType::U64, "Line of memory, as in events."),
         column("thread", ColumnType::U32, "The thread."),
         column("returns", ColumnType::U64, "How often it was seen to come back."),
+        column("writes", ColumnType::U64, "How often of these it wrote there."),
         column(
             "instructions",
             ColumnType::U64,

@@ -15,7 +15,7 @@ pub const CELLS: usize = 60;
 /// Entries of events in a chunk.
 pub const EVENTS: usize = 15;
 /// Entries of returns in a chunk.
-pub const RETURNS: usize = 40;
+pub const RETURNS: usize = 30;
 
 /// The weight of an event that stands for itself alone.
 pub const WEIGHT_OF_ONE: u32 = 16;
@@ -170,6 +170,8 @@ pub struct Returns {
     pub line: u64,
     /// How often it came back.
     pub returns: AtomicU64,
+    /// How often of these it wrote there.
+    pub writes: AtomicU64,
     /// Instructions that it executed while that was looked at.
     pub instructions: AtomicU64,
 }
@@ -188,5 +190,5 @@ const _: () = assert!(size_of::<Cell>() == 16);
 const _: () = assert!(size_of::<Event>() == 64);
 const _: () = assert!(HEAD_BYTES as usize + CELLS * 16 <= CHUNK_BYTES as usize);
 const _: () = assert!(HEAD_BYTES as usize + EVENTS * 64 <= CHUNK_BYTES as usize);
-const _: () = assert!(size_of::<Returns>() == 24);
-const _: () = assert!(HEAD_BYTES as usize + RETURNS * 24 <= CHUNK_BYTES as usize);
+const _: () = assert!(size_of::<Returns>() == 32);
+const _: () = assert!(HEAD_BYTES as usize + RETURNS * 32 <= CHUNK_BYTES as usize);

@@ -133,7 +133,7 @@ static inline void read_in_one_step(struct thread *t, u64 start, u64 end, u32 si
 // Reads bytes `start` to `end` of one block.
 static void read_part(struct thread *t, u64 start, u64 end, u32 site) {
     u64 place = place_of(start);
-    note_return(t, start);
+    note_return(t, start, 0);
     if (passes_at(t, place, start) || *grant_of(t, start) & READ)
         return;
     if (place != NOT_SHARED) {
@@ -327,7 +327,7 @@ static inline int add_bytes(struct thread *t, u64 start, u64 end, u32 site) {
 // both need. That is for a single bank, whose word says whether the thread has read the block.
 static void write_part(struct thread *t, u64 start, u64 end, u32 site, const struct reading *read) {
     u64 place = place_of(start);
-    note_return(t, start);
+    note_return(t, start, 1);
     if (passes_at(t, place, start) || is_granted(t, start, end))
         return;
     if (place != NOT_SHARED) {

@@ -6,7 +6,10 @@
 // not another thread has had the line meanwhile, and so do the next few. These returns are counted,
 // and the instructions that the thread executes meanwhile, which recording does not change. Where
 // the thread has not come back when the place of the line is needed for another, that time counts,
-// too, or only short absences would be seen.
+// too, or only short absences would be seen. For the same reason, a place is not given to another
+// line, and what was seen does not count, before the thread has executed enough instructions: a
+// lock that is taken and released at once, and then not for long, would seem to be taken all the
+// time.
 //
 // What the thread has executed is the sum of many tallies, so it is looked up when waiting begins
 // and ends, not at each return.
@@ -18,7 +21,10 @@
 #define TT_RETURNS_H
 #include "grants.h"
 
-enum { MOST_RETURNS = 32 }; // that are awaited one after the other: more than most code comes in a row
+enum {
+    MAX_RETURNS = 32,   // that are awaited one after the other: more than most code comes in a row
+    MIN_WAIT = 1 << 19, // instructions: about what a thread does in a millisecond while it is observed
+};
 
 // Instructions that the thread has executed.
 static u64 executed_by(const struct thread *t) {
@@ -62,24 +68,40 @@ static void note_awaited(struct thread *t) {
         t->awaits |= t->awaited[k].line ? bit_of(t->awaited[k].line) : 0;
 }
 
-COLD static void stop_waiting(struct thread *t, struct awaited *a) {
+// What was seen counts if the thread waited long enough, or came back often enough.
+COLD static void stop_waiting(struct thread *t, struct awaited *a, u64 now) {
     if (!a->line)
         return;
-    struct returns *to = t->counts ? returns_to(t, a->line) : 0;
+    u64 waited = now > a->since ? now - a->since : 1;
+    int tells = t->counts && (waited >= MIN_WAIT || a->returned >= MAX_RETURNS);
+    struct returns *to = tells ? returns_to(t, a->line) : 0;
     if (to) {
-        u64 now = executed_by(t);
         to->returns += a->returned;
-        to->instructions += now > a->since ? now - a->since : 1;
+        to->writes += a->wrote;
+        to->instructions += waited;
     }
     a->line = 0;
     note_awaited(t);
 }
 
+// A place for another line; 0 if none is free.
+static struct awaited *free_place(struct thread *t, u64 now) {
+    for (u32 k = 0; k < MAX_AWAITED; k++) {
+        struct awaited *a = &t->awaited[k];
+        if (a->line && now - a->since < MIN_WAIT)
+            continue;
+        stop_waiting(t, a, now);
+        return a;
+    }
+    return 0;
+}
+
 #ifndef MODE
 // Observation ends.
 COLD void tt_stop_waiting(struct thread *t) {
+    u64 now = t->awaits ? executed_by(t) : 0;
     for (u32 k = 0; t->awaits && k < MAX_AWAITED; k++)
-        stop_waiting(t, &t->awaited[k]);
+        stop_waiting(t, &t->awaited[k], now);
 }
 
 // A slow path ends in which the thread has come back to a line, and got its grants.
@@ -91,22 +113,23 @@ COLD static void wait_again(struct thread *t) {
 }
 #endif
 
-COLD static void count_return(struct thread *t, u64 line) {
+COLD static void count_return(struct thread *t, u64 line, u32 writes) {
     for (u32 k = 0; k < MAX_AWAITED; k++) {
         struct awaited *a = &t->awaited[k];
         if (a->line != line)
             continue;
-        if (++a->returned < MOST_RETURNS)
+        a->wrote += writes;
+        if (++a->returned < MAX_RETURNS)
             t->waits_again = 1;
         else
-            stop_waiting(t, a);
+            stop_waiting(t, a, executed_by(t));
     }
 }
 
-// The thread accesses this address.
-static inline void note_return(struct thread *t, u64 address) {
+// The thread reads or, with `writes` 1, writes at this address.
+static inline void note_return(struct thread *t, u64 address, u32 writes) {
     if (__builtin_expect((t->awaits & bit_of(address)) != 0, 0))
-        count_return(t, address & ~(LINE - 1));
+        count_return(t, address & ~(LINE - 1), writes);
 }
 
 COLD static void await_return(struct thread *t, u64 line) {
@@ -116,9 +139,11 @@ COLD static void await_return(struct thread *t, u64 line) {
     for (u32 k = 0; k < MAX_AWAITED; k++)
         if (t->awaited[k].line == line)
             return;
-    struct awaited *a = &t->awaited[t->to_await % MAX_AWAITED];
-    stop_waiting(t, a);
-    *a = (struct awaited){line, executed_by(t), 0};
+    u64 now = executed_by(t);
+    struct awaited *a = free_place(t, now);
+    if (!a)
+        return;
+    *a = (struct awaited){.line = line, .since = now};
     note_awaited(t);
     take_back(grant_of(t, line), NOTHING);
 }

@@ -4,8 +4,9 @@ use crate::{Profile, ReturnRow};
 
 pub(super) fn check(profile: &Profile) -> Result<(), String> {
     let (rows, threads) = (&profile.returns, profile.threads.len());
-    for &ReturnRow { line, thread, instructions, .. } in rows {
-        if thread.index() >= threads || line == 0 || instructions == 0 {
+    for &ReturnRow { line, thread, instructions, returns, writes } in rows {
+        let is_none = line == 0 || instructions == 0 || writes > returns;
+        if thread.index() >= threads || is_none {
             return Err(format!("the returns of {thread} to line {line:#x} are none"));
         }
     }

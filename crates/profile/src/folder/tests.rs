@@ -289,6 +289,7 @@ fn a_folder_of_version_10_reads_without_lifetimes() {
     rewrite(&path, &BLOCKS_V6, detail::block_columns(&expected.blocks));
     edit_meta(&path, |meta| meta["schema_version"] = 10.into());
     forget_lives(&mut expected);
+    expected.returns = vec![];
     assert_eq!(Profile::load(&path).unwrap(), expected);
 }
 
@@ -301,6 +302,19 @@ fn a_folder_of_version_12_reads_without_wrappers() {
     rewrite(&path, &OBJECTS_V11, detail::object_columns(&expected.objects));
     edit_meta(&path, |meta| meta["schema_version"] = 12.into());
     forget_wrappers(&mut expected);
+    expected.returns = vec![];
+    assert_eq!(Profile::load(&path).unwrap(), expected);
+}
+
+/// Versions before 14 saw short absences only.
+#[test]
+fn returns_of_version_13_are_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("old.tt");
+    let mut expected = sample();
+    expected.save(&path, false).unwrap();
+    edit_meta(&path, |meta| meta["schema_version"] = 13.into());
+    assert!(!std::mem::take(&mut expected.returns).is_empty());
     assert_eq!(Profile::load(&path).unwrap(), expected);
 }
 
@@ -423,12 +437,12 @@ fn missing_parts_are_named() {
 fn a_newer_schema_is_refused_politely() {
     let (_folder, path) = saved();
     edit_meta(&path, |meta| {
-        *meta = serde_json::json!({"schema_version": 14, "tool": "threadtalk 3.0.0"});
+        *meta = serde_json::json!({"schema_version": 15, "tool": "threadtalk 3.0.0"});
     });
     assert_eq!(
         load_error(&path),
-        "app.tt was written by threadtalk 3.0.0 in schema 14, and this version of threadtalk \
-         reads up to schema 13; update threadtalk to read it"
+        "app.tt was written by threadtalk 3.0.0 in schema 15, and this version of threadtalk \
+         reads up to schema 14; update threadtalk to read it"
     );
 }
 

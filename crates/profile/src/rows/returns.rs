@@ -11,6 +11,7 @@ pub(crate) fn return_columns(returns: &[ReturnRow]) -> Vec<Data> {
         longs(returns, |row| row.line),
         ints(returns, |row| row.thread.0),
         longs(returns, |row| row.returns),
+        longs(returns, |row| row.writes),
         longs(returns, |row| row.instructions),
     ]
 }
@@ -19,11 +20,13 @@ pub(crate) fn return_columns(returns: &[ReturnRow]) -> Vec<Data> {
 pub(crate) fn returns_from(columns: Vec<Data>) -> Result<Vec<ReturnRow>, String> {
     let mut columns = Columns::new(columns);
     let (lines, threads) = (columns.longs()?, columns.ints()?);
-    let (returns, instructions) = (columns.longs()?, columns.longs()?);
+    let (returns, writes) = (columns.longs()?, columns.longs()?);
+    let instructions = columns.longs()?;
     let row = |i: usize| ReturnRow {
         line: lines[i],
         thread: ThreadId(threads[i]),
         returns: returns[i],
+        writes: writes[i],
         instructions: instructions[i],
     };
     Ok((0..columns.rows).map(row).collect())

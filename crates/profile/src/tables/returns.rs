@@ -12,6 +12,8 @@ pub struct ReturnRow {
     pub thread: ThreadId,
     /// How often it was seen to come back.
     pub returns: u64,
+    /// How often of these it wrote there.
+    pub writes: u64,
     /// Instructions that it executed while that was looked at.
     pub instructions: u64,
 }

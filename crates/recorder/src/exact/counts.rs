@@ -278,9 +278,10 @@ impl Reading {
             line: u64_at(entry, offset_of!(Returns, line)),
             thread: ThreadId(owner),
             returns: u64_at(entry, offset_of!(Returns, returns)),
+            writes: u64_at(entry, offset_of!(Returns, writes)),
             instructions: u64_at(entry, offset_of!(Returns, instructions)),
         };
-        if row.line == 0 || owner as usize >= self.threads {
+        if row.line == 0 || owner as usize >= self.threads || row.writes > row.returns {
             self.counts.damaged += 1;
         } else if row.instructions > 0 {
             self.counts.returns.push(row);

@@ -55,9 +55,9 @@ impl Filled {
         self
     }
 
-    fn returns(mut self, line: u64, returns: u64, instructions: u64) -> Self {
+    fn returns(mut self, line: u64, [returns, writes]: [u64; 2], instructions: u64) -> Self {
         let entry = self.entry(size_of::<Returns>());
-        for (at, value) in [line, returns, instructions].into_iter().enumerate() {
+        for (at, value) in [line, returns, writes, instructions].into_iter().enumerate() {
             entry[8 * at..8 * at + 8].copy_from_slice(&value.to_le_bytes());
         }
         self
@@ -182,18 +182,19 @@ fn events_are_summed_and_their_bytes_united() {
 fn returns_are_those_of_the_thread_that_looked() {
     let session = session();
     // A line that was just chosen has none yet.
-    let first = Filled::new(1, holds::RETURNS).returns(0x80, 32, 900).returns(0xc0, 0, 0);
-    let second = Filled::new(0, holds::RETURNS).returns(0x80, 0, 7).returns(0, 1, 1);
+    let first = Filled::new(1, holds::RETURNS).returns(0x80, [32, 5], 900).returns(0xc0, [0, 0], 0);
+    let second = Filled::new(0, holds::RETURNS).returns(0x80, [0, 0], 7).returns(0, [1, 0], 1);
     first.store(&session, 3);
     second.store(&session, 9);
     let counts = Counts::read(&session, 2, 0).unwrap();
-    let row = |thread, returns, instructions| ReturnRow {
+    let row = |thread, [returns, writes]: [u64; 2], instructions| ReturnRow {
         line: 0x80,
         thread: ThreadId(thread),
         returns,
+        writes,
         instructions,
     };
-    assert_eq!(counts.returns, [row(0, 0, 7), row(1, 32, 900)]);
+    assert_eq!(counts.returns, [row(0, [0, 0], 7), row(1, [32, 5], 900)]);
     assert_eq!(counts.damaged, 1, "a line at no address");
 }
 

@@ -17,7 +17,7 @@ pub(super) struct Visits<'a> {
     returns: HashMap<u64, Vec<&'a ReturnRow>>,
     /// RAW and WAW events by line.
     events: HashMap<u64, u64>,
-    /// Lines with threads that write to them.
+    /// Lines with threads that have written to them.
     writers: HashSet<(u64, u32)>,
     /// Of each thread: its instructions, and the factor (0 to 1) that its visits are multiplied by.
     threads: Vec<(f64, f64)>,
@@ -84,7 +84,7 @@ impl<'a> Visits<'a> {
         let of_line = |(line, count): (&u64, &u64)| {
             let rows = self.returns.get(line)?;
             let visitors: Vec<Visitor> = rows.iter().map(|row| self.visitor(row)).collect();
-            let known = visitors.len() > 1 && visitors.iter().any(|visitor| visitor.writes);
+            let known = visitors.len() > 1 && visitors.iter().any(|visitor| visitor.writes > 0.0);
             // The other events on the line are another finding's.
             let part = *count as f64 / self.events[line].max(*count) as f64;
             known.then(|| part * transfers(&visitors))
@@ -104,10 +104,10 @@ impl<'a> Visits<'a> {
     fn visitor(&self, row: &ReturnRow) -> Visitor {
         let (instructions, part) =
             self.threads.get(row.thread.index()).copied().unwrap_or((0.0, 1.0));
-        Visitor {
-            instructions,
-            visits: part * instructions * row.returns as f64 / row.instructions.max(1) as f64,
-            writes: self.writers.contains(&(row.line, row.thread.0)),
-        }
+        let visits = part * instructions * row.returns as f64 / row.instructions.max(1) as f64;
+        // A thread that has written may have done so at other times than when it was looked at.
+        let unseen = u64::from(self.writers.contains(&(row.line, row.thread.0)));
+        let wrote = (row.writes + unseen) as f64 / (row.returns + unseen).max(1) as f64;
+        Visitor { instructions, visits, writes: visits * wrote }
     }
 }

@@ -155,7 +155,7 @@ fn in_turns(instructions: u64, processors: u32) -> Profile {
     }
     let row = |thread| {
         let (thread, instructions) = (ThreadId(thread), 64 * instructions);
-        ReturnRow { line, thread, returns: 64, instructions }
+        ReturnRow { line, thread, returns: 64, writes: 64, instructions }
     };
     profile.returns = (1..5).map(row).collect();
     profile

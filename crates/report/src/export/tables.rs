@@ -210,7 +210,7 @@ impl ProfileTable {
             ProfileTable::Pages => &pages::PAGES,
             ProfileTable::Accesses => &pages::ACCESSES,
             ProfileTable::Touched => &pages::TOUCHED,
-            ProfileTable::Returns => &["line", "thread", "returns", "instructions"],
+            ProfileTable::Returns => &["line", "thread", "returns", "writes", "instructions"],
             ProfileTable::Footprints => &["thread", "gap", "bytes", "windows"],
             ProfileTable::Lines => &[
                 "line",
@@ -400,6 +400,7 @@ fn returns(profile: &Profile, rows: &mut Rows<'_>) -> io::Result<()> {
             format!("{:#x}", row.line).into(),
             row.thread.0.into(),
             row.returns.into(),
+            row.writes.into(),
             row.instructions.into(),
         ])?;
     }
