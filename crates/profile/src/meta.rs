@@ -320,18 +320,16 @@ impl Windows {
         self.observed >= 1.0 || !self.too_short
     }
 
-    /// If windows saw no transfers that matter, but forgot the last writers of lines: the most
-    /// transfers that there may have been, if these would matter. `None`: what windows saw may be
-    /// relied on.
+    /// If windows forgot the last writers of lines, and so may have missed most transfers: the most
+    /// that there may have been, if these would matter. `None`: what windows saw may be relied on.
     pub fn may_hide(&self, totals: &Totals) -> Option<u64> {
-        let seen = totals.raw.saturating_add(totals.waw);
         // A multiple of what was seen; of nothing, it is the number itself.
-        let most = self.missed * seen.max(1) as f64;
-        let matter = |transfers: f64| {
-            transfers > 0.0 && transfers * INSTRUCTIONS_PER_TRANSFER >= totals.instructions as f64
-        };
+        let most = self.missed * totals.raw.saturating_add(totals.waw).max(1) as f64;
+        let accesses = totals.loads.saturating_add(totals.stores);
+        let most = if accesses > 0 { most.min(accesses as f64) } else { most };
+        let matters = most * INSTRUCTIONS_PER_TRANSFER >= totals.instructions as f64;
         let hidden = self.missing() == Some(Missing::MoreThanSeen);
-        (hidden && !matter(seen as f64) && matter(most)).then_some(most as u64)
+        (hidden && matters).then_some(most as u64)
     }
 
     /// How many of all transfers may be missing, if that is worth telling.
@@ -402,12 +400,14 @@ mod tests {
         assert_eq!(missing(1.0), Some(Missing::AtMost(0.5)));
         assert_eq!(missing(20.0), Some(Missing::MoreThanSeen));
         let may_hide = |missed, raw| {
-            let totals = Totals { raw, instructions: 3_000_000_000, ..Totals::default() };
+            let (instructions, loads) = (3_000_000_000, 10_000_000);
+            let totals = Totals { raw, instructions, loads, ..Totals::default() };
             Windows { missed, ..many.clone() }.may_hide(&totals)
         };
         assert_eq!(may_hide(2e6, 0), Some(2_000_000));
         assert_eq!(may_hide(2000.0, 1000), Some(2_000_000), "few were seen");
-        assert_eq!(may_hide(20.0, 1_000_000), None, "those that were seen matter");
+        assert_eq!(may_hide(8.0, 1_000_000), None, "a bound that tells something");
+        assert_eq!(may_hide(20.0, 1_000_000), Some(10_000_000), "no more than accesses");
         assert_eq!(may_hide(20.0, 1000), None, "too few in any case");
         assert_eq!(may_hide(50_000.0, 0), None, "they would take less than 1 % of the time");
         let uncounted = Totals { instructions: 0, ..Totals::default() };

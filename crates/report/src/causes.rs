@@ -163,6 +163,8 @@ pub(crate) struct Causes {
     /// Share of all RAW and WAW events that is synchronisation, 0 to 1; `None` where code is not
     /// known.
     pub synchronization: Option<f64>,
+    /// Share of these events that is known by code, 0 to 1.
+    pub known: f64,
     /// False sharing that would appear elsewhere.
     pub latent: Vec<LatentSharing>,
 }
@@ -235,7 +237,7 @@ pub(crate) fn causes(profile: &Profile, placement: Option<&Placement>) -> Causes
         cause.id = format!("c{}", index + 1);
     }
     let latent = latent::found(profile, &telling.memory, &telling.costs);
-    Causes { list, synchronization: Some(synchronization), latent }
+    Causes { list, synchronization: Some(synchronization), known: part(on_sites), latent }
 }
 
 /// How many events that threads fight for take as long as `all` events, some of which are `groups`.

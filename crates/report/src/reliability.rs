@@ -116,12 +116,15 @@ impl Reliability {
     }
 }
 
-/// That nothing was seen, or little, says little.
+/// That what was seen, if anything, may be a small part.
 fn hidden(most: u64, hits: u64) -> String {
-    let seen = if hits == 0 { "no transfer" } else { "few transfers" };
+    let (seen, than_seen) = match hits {
+        0 => ("no transfer, but ", ""),
+        _ => ("", ", far more than were seen"),
+    };
     format!(
-        "Not enough seen: {seen}, but the last writers of many lines were forgotten between windows, and up \
-         to {} accesses to these may have been transfers. Record with a larger --budget, or with --exact.",
+        "Not enough seen: {seen}the last writers of many lines were forgotten between windows, and up to {} \
+         accesses to these may have been transfers{than_seen}. Record with a larger --budget, or with --exact.",
         grouped(most)
     )
 }
@@ -378,7 +381,7 @@ mod tests {
         let evidence = Evidence { hits: 5000, effective: 5000, threads, needed, windows_suffice };
         let little = Reliability::of_windows(&missed, evidence, Some(3_500_000));
         assert!(!little.enough && little.text.len() == 1, "{little:?}");
-        assert!(little.too_few.unwrap().starts_with("Not enough seen: few transfers, but"));
+        assert!(little.too_few.unwrap().contains("transfers, far more than were seen"));
         let many = Reliability::of_windows(&missed, evidence, None);
         assert!(many.enough && many.text.len() == 2, "{many:?}");
     }

@@ -65,7 +65,7 @@ impl Estimate {
         profile.how_well(rows).map(|Sampled { hits, low, high }| Self { hits, low, high })
     }
 
-    /// The same of `events` events of the whole run, some of which windows may have missed.
+    /// The same of `events` events, of which windows may have missed as many for each as of all.
     fn with_missing(self, profile: &Profile, events: u64) -> Self {
         let told = profile.meta.windows.as_ref().filter(|windows| windows.missing().is_some());
         let missing = told.map_or(0.0, |windows| windows.missed * events as f64);
@@ -191,7 +191,9 @@ pub(crate) fn pairs(profile: &Profile) -> Vec<Pair> {
         .map(|((a, b), (a_to_b, b_to_a))| {
             let share = (a_to_b as f64 + b_to_a as f64) / total;
             let rows = || rows.get(&(a, b)).into_iter().flatten().copied();
-            let (estimate, evidence) = (Estimate::of(profile, rows()), evidence::of_cells(rows()));
+            let estimate = Estimate::of(profile, rows());
+            let estimate = estimate.map(|of| of.with_missing(profile, a_to_b + b_to_a));
+            let evidence = evidence::of_cells(rows());
             Pair { a, b, a_to_b, b_to_a, share, estimate, evidence, at_once: None }
         })
         .collect();

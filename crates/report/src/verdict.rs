@@ -70,6 +70,8 @@ const HUB: f64 = 0.6;
 const NAMED_PAIRS: usize = 4;
 /// Most causes that the verdict tells.
 const CAUSES: usize = 3;
+/// Share of the events whose code has to be known to say that none of it is worth a change.
+const MIN_KNOWN: f64 = 0.8;
 /// Share of synchronisation from which on it is said.
 const NOTABLE_SYNCHRONIZATION: f64 = 0.05;
 /// Share of inferred events from which on it is said.
@@ -125,7 +127,10 @@ fn causes(facts: &Facts<'_>) -> Vec<String> {
     let enough = facts.reliability.is_none_or(|found| found.too_few.is_none());
     if said.is_empty() && !list.is_empty() && enough {
         let waiting = facts.reliability.is_some_and(|found| found.rest_on == RestOn::Waiting);
-        said.push(nothing_to_change(list, waiting, facts.reliability.is_none()));
+        said.push(match facts.causes.known < MIN_KNOWN {
+            true => not_by_code(facts.causes.known),
+            false => nothing_to_change(list, waiting, facts.reliability.is_none()),
+        });
     }
     let notable = |share: &f64| enough && *share >= NOTABLE_SYNCHRONIZATION;
     if let Some(share) = facts.causes.synchronization.filter(notable) {
@@ -151,6 +156,15 @@ fn nothing_to_change(list: &[Cause], by_waiting: bool, counted: bool) -> String 
         high = high.max(cost.high.unwrap_or(0.0));
     }
     no_cause(most, high, counted)
+}
+
+/// That what is known is too little.
+fn not_by_code(known: f64) -> String {
+    format!(
+        "Whether a data structure is worth a change for its transfers is not known: the code is known of only {} of \
+         them.",
+        percent(known)
+    )
 }
 
 /// That none is, by what the dearest one seems to cost, and what one costs at the most.
@@ -412,6 +426,21 @@ mod tests {
             said(0.4)
         );
         assert!(super::no_cause(0.015, 0.4, true).contains("without --exact"));
+    }
+
+    #[test]
+    fn what_is_not_known_by_code_may_be_worth_a_change() {
+        let details = |part| {
+            let mut profile = shared();
+            let lost = part * (profile.meta.totals.raw + profile.meta.totals.waw);
+            profile.threads.iter_mut().for_each(|thread| thread.instructions = 40_000_000);
+            profile.meta.totals.raw += lost;
+            profile.comm[0].count += lost;
+            Findings::new(&profile, None, 0).verdict.details.concat()
+        };
+        assert!(details(0).contains("No data structure is worth a change"), "{}", details(0));
+        let most = details(2);
+        assert!(most.contains("is not known: the code is known of only"), "{most}");
     }
 
     /// What few windows saw does not show that nothing else is worth a change.

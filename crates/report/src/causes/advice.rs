@@ -7,6 +7,7 @@
 //! what was seen.
 
 mod divide;
+mod elements;
 mod field_parts;
 mod on_line;
 mod separate;
@@ -43,12 +44,33 @@ pub(super) enum Language {
 
 impl Language {
     pub(super) fn of(file: &str) -> Self {
-        match file.rsplit('.').next().unwrap_or("") {
-            "cpp" | "cc" | "cxx" | "C" | "hpp" | "hh" | "hxx" | "h++" => Language::Cpp,
-            "rs" => Language::Rust,
-            "f" | "f90" | "F90" | "f95" | "f03" | "f08" | "for" => Language::Fortran,
-            _ => Language::C,
+        Self::told_by(file).unwrap_or(Language::C)
+    }
+
+    /// `None`: C and C++ both have files of such a name.
+    fn told_by(file: &str) -> Option<Self> {
+        let (_, extension) = file.rsplit_once('.')?;
+        match extension {
+            "c" => Some(Language::C),
+            "cpp" | "cc" | "cxx" | "C" | "hpp" | "hh" | "hxx" | "h++" => Some(Language::Cpp),
+            "rs" => Some(Language::Rust),
+            "f" | "f90" | "F90" | "f95" | "f03" | "f08" | "for" => Some(Language::Fortran),
+            _ => None,
         }
+    }
+
+    /// Of a finding's files the first one that tells it; of headers that of most of the others.
+    fn of_files<'a>(
+        mut own: impl Iterator<Item = &'a str>,
+        others: impl Iterator<Item = &'a str>,
+    ) -> Self {
+        if let Some(told) = own.find_map(Self::told_by) {
+            return told;
+        }
+        let others: Vec<Self> = others.filter_map(Self::told_by).collect();
+        let count = |of: &Self| others.iter().filter(|other| *other == of).count();
+        let all = [Language::C, Language::Fortran, Language::Rust, Language::Cpp];
+        all.into_iter().rev().max_by_key(count).unwrap_or(Language::C)
     }
 
     /// How a type or variable is aligned.
@@ -100,11 +122,10 @@ struct About<'a> {
 impl<'a> About<'a> {
     fn of(group: &'a Group, origins: &Origins, memory: &'a Memory<'a>) -> Self {
         let chosen = words::chosen(group, origins);
-        let file = chosen.iter().find_map(|(origin, _)| {
-            let place = &origins.list[*origin as usize].place;
-            (!place.file.is_empty()).then_some(place.file.as_str())
-        });
-        let language = Language::of(file.unwrap_or(""));
+        let file_of = |origin: &u32| origins.list[*origin as usize].place.file.as_str();
+        let own = chosen.iter().map(|(origin, _)| file_of(origin));
+        let others = origins.list.iter().map(|origin| origin.place.file.as_str());
+        let language = Language::of_files(own, others);
         let functions: Vec<(&str, &str)> = chosen
             .iter()
             .map(|(origin, _)| &origins.list[*origin as usize].place)

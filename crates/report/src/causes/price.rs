@@ -191,8 +191,12 @@ impl Costs {
                     End::Mid => left(INSTRUCTION.mid).max(LEAST_WAITING * left(INSTRUCTION.low)),
                     _ => left(INSTRUCTION.at(end.other())),
                 };
-                let more = if end == End::High { NATIVELY } else { 1.0 };
-                ((more * waited).min(left), own)
+                // The others take their part of it, or may cost nothing.
+                let part = (events / self.all_events.max(1.0)).min(1.0);
+                match end {
+                    End::High => ((NATIVELY * waited).min(left), own),
+                    _ => (waited.min(part * left), own),
+                }
             }
             Own::Unknown => return None,
         };

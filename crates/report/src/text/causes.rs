@@ -46,9 +46,12 @@ pub(super) fn write_others(out: &mut String, style: TextStyle, findings: &Findin
     }
     let all = others.len() == findings.causes.len();
     heading(out, style, if all { "Causes of transfers" } else { "Other causes of transfers" })?;
+    let enough = findings.reliability.as_ref().is_none_or(|found| found.enough);
     for cause in others {
         let worth = match (cause.cost.worth, cause.kind) {
             (true, CauseKind::Transferred) => "Where threads run decides what it costs.",
+            // Of what was seen too little may be worth more.
+            _ if !enough => "",
             _ => cause.cost.advice(),
         };
         let caveat = cause.cost.caveat();

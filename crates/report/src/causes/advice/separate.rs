@@ -2,17 +2,13 @@
 //!
 //! Pure. Neighbours: `advice` asks, `memory` has names and distances.
 
-use super::{About, LINE, Language, SCALARS, quoted};
+use super::{About, LINE, Language, quoted};
 use crate::causes::advice::on_line::{OnLine, on_line};
-use crate::causes::constants::FEW_LINES;
 use crate::causes::memory::{Piece, array_of, distance, shifted};
 use crate::causes::side::{ByThread, Side};
 use crate::wording::list;
 use std::collections::{BTreeMap, BTreeSet};
 use types::numbers::grouped;
-
-/// Pieces this far apart or more are parts of a large array rather than elements of a small one.
-const ELEMENT: u64 = 512;
 
 /// How threads' bytes of a line lie in a variable or block.
 enum Lies {
@@ -264,85 +260,14 @@ impl About<'_> {
         }
     }
 
-    /// Elements of one array that are used by one thread each.
-    fn separate_elements(&self, distance: u64, offset: u64) -> String {
-        let object = self.group.object();
-        if distance >= ELEMENT {
-            return self.separate_rows();
-        }
-        let stride = self
-            .memory
-            .stride(object)
-            .filter(|stride| *stride > 0 && distance.is_multiple_of(*stride));
-        let stride = stride.unwrap_or(distance);
-        let whole = stride.div_ceil(LINE) * LINE;
-        if stride == whole {
-            return format!(
-                "The elements are {stride} bytes, but begin {offset} bytes into a line, so that each lies on two: {}.",
-                self.aligned_where(object)
-            );
-        }
-        let kind = self.memory.element(object);
-        let in_turns = matches!(self.on_hottest(), Some(OnLine::InTurns { .. }));
-        let is_array = self.group.lines.len() > self.elements_of_threads();
-        if in_turns && is_array && stride <= 8 && may_be_scalar(kind) {
-            return self.separate_turns();
-        }
-        let is_foreign =
-            SCALARS.contains(&stride) && may_be_scalar(kind) || kind.starts_with("std::");
-        let element = match self.language {
-            Language::C if is_foreign => {
-                "make each element a struct whose only member has _Alignas(64)".to_owned()
-            }
-            Language::C => "pad the element's type (_Alignas(64) on its first member)".to_owned(),
-            Language::Cpp if is_foreign => {
-                "put each element into a struct with alignas(64)".to_owned()
-            }
-            Language::Fortran if SCALARS.contains(&stride) => format!(
-                "add a first dimension of {} and use only its first element (a(1,k) for a(k))",
-                whole / stride
-            ),
-            Language::Fortran => format!("pad the first dimension or the type to {whole} bytes"),
-            other => format!("give the element's type {}", other.align()),
-        };
-        let align = match self.language {
-            Language::C | Language::Cpp => self.aligned(object).map(|how| format!(" and {how}")),
-            Language::Rust | Language::Fortran => None,
-        };
-        let align = align.unwrap_or_default();
-        let local = match is_array {
-            true => "",
-            false => " Or let each thread count in local variables and store them once at the end.",
-        };
-        format!("Stride {stride} → {whole} bytes: {element}{align}.{local}")
-    }
-
-    /// Most lines that elements for each thread take.
-    fn elements_of_threads(&self) -> usize {
-        let threads: BTreeSet<u32> = self.bytes().keys().map(|(_, thread)| *thread).collect();
-        FEW_LINES.max(2 * threads.len())
-    }
-
-    /// Elements of an array that different threads use in turns.
-    fn separate_turns(&self) -> String {
-        let how = match self.language {
-            Language::Rust => "in chunks",
-            _ => "with OpenMP, schedule(static) without a chunk size",
-        };
-        format!(
-            "Threads use the elements in turns: give each thread elements that follow each other ({how}), whose parts \
-             begin at multiples of 64 bytes."
-        )
-    }
-
     /// How an object is made to begin on a line.
-    fn aligned_where(&self, object: u32) -> String {
+    pub(super) fn aligned_where(&self, object: u32) -> String {
         let by_type = || format!("pad or align to 64 bytes ({})", self.language.align());
         self.aligned(object).unwrap_or_else(by_type)
     }
 
     /// The same, where its allocation or variable is known.
-    fn aligned(&self, object: u32) -> Option<String> {
+    pub(super) fn aligned(&self, object: u32) -> Option<String> {
         if let Some(at) = self.memory.allocation(object) {
             return Some(match self.language {
                 Language::C => format!("allocate it with aligned_alloc(64, …) {at}"),
@@ -510,7 +435,7 @@ impl About<'_> {
         ))
     }
 
-    fn separate_rows(&self) -> String {
+    pub(super) fn separate_rows(&self) -> String {
         let at = self.aligned_where(self.group.object());
         format!(
             "The parts of different threads meet in the middle of lines: {at} and begin each thread's part, row or \
@@ -538,7 +463,7 @@ fn whole<'a>(own: &'a str, other: &'a str) -> (&'a str, &'a str) {
 }
 
 /// Whether a type of C or C++ with this name, empty where it is not known, may have no members.
-fn may_be_scalar(kind: &str) -> bool {
+pub(super) fn may_be_scalar(kind: &str) -> bool {
     const WORDS: [&str; 13] = [
         "", "char", "short", "int", "long", "signed", "unsigned", "float", "double", "bool",
         "_Bool", "volatile", "_Atomic",
