@@ -3,16 +3,17 @@
 //! Problem: the number of transfers that a recording counts depends on how its threads happened to
 //! overlap. How often each thread comes to the line does not. Approach: thread i comes to the line
 //! V_i times in its run, and takes it no more often. Nobody takes a line that no other thread has
-//! written since: there are at most as many takes as writes by the others. That is the most. But threads also find the line still there. With p_i ns between two visits, a line that N
-//! threads want goes round: a thread that comes more often than that makes 1 + N h / p_i visits
-//! each time it has the line, where h ns are what it can go on for while it waits, so it takes the
-//! line at most A_i = V_i / (1 + N h / p_i) times. And a line serves one transfer at a time: as
-//! long as two of the threads run, there is about one for each latency. h is a guess: where two
-//! threads added to neighbouring words, 40 million times each, there were twenty times as many
-//! transfers as that tells. Where threads wait for each other otherwise there are fewer, which this
-//! cannot know. The model is our own; that the latency of one line's accesses bounds what mending
-//! it gives is Cheetah's idea (Liu and Liu, CGO 2016, section 3). Pure. Neighbour: `report`
-//! compares it with what was counted.
+//! written since: there are at most as many takes as writes by the others. That is the most. But
+//! threads also find the line still there. With p_i ns between two visits, a line that N threads
+//! want goes round: a thread that comes more often than that makes 1 + N h / p_i visits each time
+//! it has the line, where h ns are what it can go on for while it waits, so it takes the line at
+//! most A_i = V_i / (1 + N h / p_i) times. And a line serves one transfer at a time: as long as two
+//! of the threads run, there is about one for each latency. h is a guess: where two threads added
+//! to neighbouring words, 40 million times each, there were twenty times as many transfers as that
+//! tells. Where threads wait for each other otherwise there are fewer, which this cannot know. The
+//! model is our own; that the latency of one line's accesses bounds what mending it gives is
+//! Cheetah's idea (Liu and Liu, CGO 2016, section 3). Pure. Neighbour: `report` compares it with
+//! what was counted.
 
 /// A thread that uses a line.
 #[derive(Clone, Copy, PartialEq, Debug)]

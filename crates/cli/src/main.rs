@@ -50,8 +50,8 @@ First steps:
   threadtalk tune -- ./app 4         measures whether placement helps";
 /// What `threadtalk --help` says besides.
 const COMMON: &str = "\
-In every verb --json prints the result as JSON, -o/--output names the file or
-folder that is written, and --force replaces it if it exists.";
+Where a verb has them, --json prints the result as JSON, -o/--output names the
+file or folder that is written, and --force replaces it if it exists.";
 
 fn main() {
     let cli = Cli::try_parse().unwrap_or_else(|error| {

@@ -1,8 +1,8 @@
 //! Where a verb's result goes: standard output or a file that appears whole or not at all.
 //!
-//! In every verb `--json` prints the result as JSON instead of text, `-o/--output` names the file
-//! or folder that the verb writes, and `--force` lets it replace one that exists. Neighbours: the
-//! verbs.
+//! Where a verb has them, `--json` prints the result as JSON instead of text, `-o/--output` names
+//! the file or folder that the verb writes, and `--force` lets it replace one that exists.
+//! Neighbours: the verbs.
 
 use anyhow::{Context, bail};
 use std::fs::{self, File};

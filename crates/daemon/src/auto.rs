@@ -212,7 +212,7 @@ pub fn attach(wanted: Wanted, options: Options, tell: &Tell<'_>) -> Result<Outco
 
 fn create(path: &PathBuf) -> Result<File, DaemonError> {
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o644).open(path);
-    file.map_err(DaemonError::Log)
+    file.map_err(|error| DaemonError::NewLog { path: path.clone(), error })
 }
 
 struct Auto<'a> {

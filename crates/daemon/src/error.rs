@@ -31,7 +31,9 @@ pub enum DaemonError {
     Twice { pid: u32 },
     #[error("cannot keep the journal {}: {error}; nothing is bound without it", path.display())]
     Journal { path: PathBuf, error: io::Error },
-    #[error("cannot write the log: {0}")]
+    #[error("cannot create the log {}: {error}", path.display())]
+    NewLog { path: PathBuf, error: io::Error },
+    #[error("cannot go on with the log: {0}; make room for it, or leave out --log")]
     Log(io::Error),
     #[error("the metric {what} cannot be read: {why}")]
     Metric { what: String, why: String },

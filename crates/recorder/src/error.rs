@@ -91,6 +91,9 @@ impl RecorderError {
         match self {
             Self::NotFound { .. } => EXIT_NOT_FOUND,
             Self::NotExecutable { .. } => EXIT_NOT_EXECUTABLE,
+            Self::Spawn { error, .. } if error.raw_os_error() == Some(libc::ENOEXEC) => {
+                EXIT_NOT_EXECUTABLE
+            }
             _ => EXIT_OWN_FAILURE,
         }
     }

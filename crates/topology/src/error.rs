@@ -37,6 +37,16 @@ pub enum TopologyError {
          write one like 'pack:2 core:8 pu:2'"
     )]
     Synthetic { text: String },
+    /// More PUs than there are machines with.
+    #[error(
+        "the machine has more than {most} PUs, which is more than can be worked with; name a smaller one"
+    )]
+    TooManyPus { most: usize },
+    /// A cache larger than memories of caches are.
+    #[error(
+        "a cache of level {level} has {bytes} bytes, which is more than can be worked with; mend its size"
+    )]
+    TooLargeCache { level: u8, bytes: u64 },
     /// The affinity mask and the allowed CPUs have nothing in common.
     #[error("the machine has no CPU that may be used; check the cpuset and the affinity mask")]
     NothingAllowed,

@@ -52,6 +52,9 @@ pub fn from_xml(text: &str, what: &str) -> Result<Topology, TopologyError> {
     if !text.contains("<topology") || text.contains('\0') {
         return Err(refused());
     }
+    if xml::pus(text) > MAX_PUS {
+        return Err(TopologyError::TooManyPus { most: MAX_PUS });
+    }
     // The document type names a file that the XML library would go looking for.
     let text = xml::without_doctype(text);
     let loaded = quietly(&[], || build(hwlocality::Topology::builder().from_xml(&text).ok()?));
@@ -67,6 +70,9 @@ pub fn from_synthetic(text: &str) -> Result<Topology, TopologyError> {
     if text.trim().is_empty() || text.contains('\0') {
         return Err(refused());
     }
+    if synthetic::pus(text) > MAX_PUS {
+        return Err(TopologyError::TooManyPus { most: MAX_PUS });
+    }
     let load = |text: &str| {
         quietly(&[NO_PLUGINS], || build(hwlocality::Topology::builder().from_synthetic(text).ok()?))
     };
@@ -75,6 +81,9 @@ pub fn from_synthetic(text: &str) -> Result<Topology, TopologyError> {
     let topology = convert(&loaded, Source::Synthetic).ok_or_else(refused)?;
     Ok(Topology { assumed_sizes: synthetic::levels_without_size(text), ..topology })
 }
+
+/// hwloc takes seconds for as many, ten for twice as many, and minutes for a million.
+const MAX_PUS: usize = 4096;
 
 fn build(builder: TopologyBuilder) -> Option<Loaded> {
     builder.with_flags(BuildFlags::INCLUDE_DISALLOWED).ok()?.build().ok()

@@ -1,8 +1,12 @@
 //! Where a [`Topology`] comes from: this machine, a file, a text.
 
-use crate::model::Topology;
+use crate::model::{ObjectKind, Topology};
 use crate::{TopologyError, hwloc, sysfs};
 use std::path::Path;
+
+/// Largest cache: more than any of SRAM; the lines of more do not fit into memory when they are
+/// simulated.
+const MAX_CACHE_BYTES: u64 = 8 << 30;
 
 impl Topology {
     /// This machine: by hwloc, or by `/sys` when hwloc finds nothing. CPUs outside the cgroup's
@@ -65,9 +69,32 @@ impl Topology {
     }
 
     fn checked(self) -> Result<Self, TopologyError> {
+        for object in &self.objects {
+            let (kind, bytes) = (object.kind, object.cache_bytes);
+            if let ObjectKind::Cache(level) = kind
+                && bytes > MAX_CACHE_BYTES
+            {
+                return Err(TopologyError::TooLargeCache { level, bytes });
+            }
+        }
         match self.pus.iter().any(|pu| pu.allowed) {
             true => Ok(self),
             false => Err(TopologyError::NothingAllowed),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machines_that_cannot_be_worked_with_are_refused() {
+        let error = |spec: &str| Topology::from_spec(spec).unwrap_err().to_string();
+        let many = error("pack:1000000 core:1000000 pu:2");
+        assert!(many.starts_with("the machine has more than 4096 PUs"), "{many}");
+        let large = error("l3:1(size=1TiB) core:2 l2:1(size=1MiB) pu:1");
+        assert!(large.starts_with("a cache of level 3 has 1099511627776 bytes"), "{large}");
+        assert!(Topology::from_spec("l3:1(size=1GiB) core:2 pu:1").is_ok());
     }
 }

@@ -24,6 +24,16 @@ fn words(text: &str) -> Vec<&str> {
     text.split(ends_word).collect()
 }
 
+/// How many PUs a description has, as far as its numbers tell.
+pub(crate) fn pus(text: &str) -> usize {
+    let count = |word: &str| {
+        let (_, rest) = word.split_once(':')?;
+        rest.split('(').next()?.parse::<usize>().ok()
+    };
+    let levels = words(text).into_iter().filter(|word| !word.starts_with('['));
+    levels.filter_map(count).fold(1, usize::saturating_mul)
+}
+
 fn level_without_size(word: &str) -> Option<u8> {
     let (head, attributes) = word.split_once(':')?;
     let name = head.to_ascii_lowercase();
@@ -36,6 +46,18 @@ fn level_without_size(word: &str) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pus_are_counted() {
+        for (text, count) in [
+            ("pack:2 l3:1(size=8MiB) core:4 pu:2", 16),
+            ("pack:2 [numa] core:3", 6),
+            ("pu:100000", 100_000),
+            ("pack:99999999999 core:99999999999 pu:2", usize::MAX),
+        ] {
+            assert_eq!(pus(text), count, "{text}");
+        }
+    }
 
     #[test]
     fn sizes_that_are_left_out_are_found() {

@@ -15,6 +15,11 @@ pub fn without_doctype(text: &str) -> String {
     format!("{}{}", &text[..start], text[start + length + 1..].trim_start())
 }
 
+/// How many PUs a document has.
+pub fn pus(text: &str) -> usize {
+    text.matches("type=\"PU\"").count()
+}
+
 /// The model as an hwloc XML document.
 pub fn write(topology: &Topology) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");

@@ -46,8 +46,8 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 /// system calls; 6: windows; 7: checks in tallies, tracked blocks, memory shared by processes,
 /// objects; 8: call paths, zones, mapped files; 9: pages; 10: light code between windows; 11: first
 /// writes of unknown blocks; 12: filtered traces; 13: which file a mapping was of; 14: lone
-/// programs; 15: returns; 16: native time; 18: gaps; 21: solo time; 24: lifetimes; 25: frames; 26: writes
-/// among returns.
+/// programs; 15: returns; 16: native time; 18: gaps; 21: solo time; 24: lifetimes; 25: frames; 26:
+/// writes among returns.
 pub const VERSION: u32 = 26;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";

@@ -80,7 +80,8 @@ pub struct Args {
     /// Observe accesses in random windows for this share of the time, like 5%, whatever it costs
     #[arg(long, value_name = "SHARE", value_parser = duty, conflicts_with_all = ["budget", "exact", "undirected", "reference", "sample", "pid"], help_heading = EXACT, hide_short_help = true)]
     duty: Option<f64>,
-    /// Memory block in which communication is counted, bytes, a power of two
+    /// Memory block in which communication is counted, bytes, a power of two from 16 to
+    /// 1,048,576
     /// [default: the machine's cache line]
     #[arg(long, value_name = "BYTES", conflicts_with = "sample", help_heading = EXACT, hide_short_help = true)]
     block: Option<u64>,
@@ -116,8 +117,8 @@ pub struct Args {
     /// Replace the profile if it exists
     #[arg(long, help_heading = OUTPUT)]
     force: bool,
-    /// Length of a time slice, like 10ms or 2s, at least 1ms; 0: do not divide the run
-    /// [default: 10ms, when sampling 100ms]
+    /// Length of a time slice, like 10ms or 2s, at least 1ms; 0: do not divide the run. With a
+    /// budget, slices are those of the windows [default: 10ms, when sampling 100ms]
     #[arg(long, value_name = "TIME", value_parser = slice_length, help_heading = OUTPUT, hide_short_help = true)]
     slice: Option<Duration>,
     /// Print a line on standard error every so often: elapsed time, events, memory [default: 5s]

@@ -435,7 +435,7 @@ fn binding_of((planned, slot): (&PlanSlot, &Slot)) -> Binding {
         }
         life::WATCHED => watched(as_planned, cpus(&slot.first), cpus(&slot.last)),
         // Matched, but it or the program ended before it could be bound.
-        life::TAKEN => (Outcome::AsPlanned, None),
+        life::TAKEN => (Outcome::Unread, None),
         _ => (Outcome::NotSeen, None),
     };
     let seen = name_of(&slot.seen_name);

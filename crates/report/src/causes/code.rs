@@ -57,6 +57,7 @@ impl Origin {
         } else if sync.is_some() {
             // Which line of the library it is changes nothing.
             let function = inlined.last().map_or(site.function.as_str(), |frame| frame.function);
+            let function = function.strip_prefix("__GI_").unwrap_or(function);
             let function = function.trim_start_matches('_').to_owned();
             let file = site.module.clone();
             (

@@ -216,8 +216,9 @@ fn standing(cost: f64, chance: f64, bound: f64, sampled: bool) -> String {
         99.95.. => "No placement is noticeably better: it reaches the bound.\n".into(),
         _ => format!(
             "It saves {:.0} % of what the operating system's placement costs on average: at least \
-             {part:.0} % of what can be saved.\n",
-            (1.0 - cost / chance) * 100.0
+             {:.0} % of what can be saved.\n",
+            (1.0 - cost / chance) * 100.0,
+            part.floor()
         ),
     }
 }

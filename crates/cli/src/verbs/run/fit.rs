@@ -40,8 +40,12 @@ pub fn sentence(looked: &Looked) -> String {
     match verdict.fit {
         Fit::Fits { saving } => format!(
             "the plan fits this run: {seen}, no placement was found that makes the communication \
-             more than {:.0} % cheaper",
-            (saving * 100.0).ceil()
+             {}cheaper",
+            if saving > 0.0 {
+                format!("more than {:.0} % ", (saving * 100.0).ceil())
+            } else {
+                String::new()
+            }
         ),
         Fit::Differs { saving, moved } => format!(
             "the plan does not fit this run: {seen}, a placement that moves {moved} of the threads \
