@@ -188,9 +188,12 @@ impl Plan {
     /// # Errors
     /// Fails when the file cannot be read, is no plan, or contradicts itself.
     pub fn read(path: &Path) -> Result<Self, PlanError> {
+        let bad = |reason: String| PlanError::NotAPlan { path: path.into(), reason };
+        if path.is_dir() {
+            return Err(bad("it is a folder, perhaps a profile".into()));
+        }
         let text = fs::read_to_string(path)
             .map_err(|source| PlanError::Read { path: path.into(), source })?;
-        let bad = |reason: String| PlanError::NotAPlan { path: path.into(), reason };
         let value: serde_json::Value =
             serde_json::from_str(&text).map_err(|e| bad(format!("it is not JSON ({e})")))?;
         match value.get("version").and_then(serde_json::Value::as_u64) {

@@ -492,7 +492,9 @@ fn kind(group: &Group) -> CauseKind {
         Class::True | Class::Unknown => {}
     }
     let writers = group.writers();
-    if writers.len() > 1 && group.has_one_writer_each() {
+    // More lines than a few for each writer are buffers that are handed on.
+    let few = group.lines.len() <= FEW_LINES * writers.len();
+    if writers.len() > 1 && few && group.has_one_writer_each() {
         return CauseKind::OneWriter;
     }
     let many = group.lines.len() > FEW_LINES && !(writers.len() > 1 && group.is_fought_over());

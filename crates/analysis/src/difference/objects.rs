@@ -239,7 +239,8 @@ impl Side {
         let mut objects: Vec<Object> = found.into_values().collect();
         objects.sort_by_key(|object| Reverse(object.events.0));
         let scale = seconds(profile).filter(|_| per_second).map_or(1.0, |seconds| 1.0 / seconds);
-        let estimated = profile.meta.mode != Mode::Exact;
+        let whole = profile.meta.windows.as_ref().is_some_and(|windows| windows.whole >= 1.0);
+        let estimated = profile.meta.mode != Mode::Exact && !whole;
         let per_hit = told_by_hit(profile);
         let weight = match all.1 {
             0 => profile.meta.sampled.as_ref().map_or(1.0, |sampled| sampled.hit_events),

@@ -165,9 +165,13 @@ fn replay(path: &Path, json: bool) -> anyhow::Result<i32> {
 
 fn look_after(mut args: Args) -> anyhow::Result<i32> {
     let command = std::mem::take(&mut args.command);
+    let resolve = match args.sense {
+        Wish::Windows => Target::resolve,
+        _ => Target::resolve_any,
+    };
     let target = match command.is_empty() {
         true => None,
-        false => match Target::resolve_any(&command) {
+        false => match resolve(&command) {
             Ok(target) => Some(target),
             Err(error) => return Ok(refuse(&error)),
         },

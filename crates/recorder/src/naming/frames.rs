@@ -125,8 +125,16 @@ fn is_library(path: &str) -> bool {
 /// Whether a function comes with the compiler: templates of C++, generic code of Rust. A program's
 /// own `operator new` stands for that of the library.
 fn is_hidden(function: &str, file: &str) -> bool {
-    let spaces =
-        ["std::", "__gnu_cxx::", "alloc::", "core::", "__gnu_pbds::", "boost::", "hashbrown::"];
+    let spaces = [
+        "std::",
+        "__gnu_cxx::",
+        "alloc::",
+        "core::",
+        "__gnu_pbds::",
+        "boost::",
+        "hashbrown::",
+        "allocator_api2::",
+    ];
     let name = function.strip_prefix('<').unwrap_or(function);
     let after_type = name.split_once(' ').map_or("", |(_, rest)| rest);
     spaces.iter().any(|space| name.starts_with(space) || after_type.starts_with(space))

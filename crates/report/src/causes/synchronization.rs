@@ -210,7 +210,27 @@ pub(super) fn of_frame(function: &str, file: &str, module: &str) -> Option<Sync>
     if of_library || is_std(function) {
         return by_name(function).filter(|sync| !matches!(sync, Sync::Tasks));
     }
-    None
+    of_class(function)
+}
+
+/// Classes of locks that programs and libraries have of their own, without underscores.
+const LOCKS: &[(&str, Sync)] = &[
+    ("mutex", Sync::Mutex),
+    ("rwlock", Sync::RwLock),
+    ("sharedmutex", Sync::RwLock),
+    ("spinlock", Sync::SpinLock),
+    ("spinmutex", Sync::SpinLock),
+    ("ticketlock", Sync::SpinLock),
+];
+
+/// By the names of a class and its method: `absl::base_internal::SpinLock::SlowLock()`.
+fn of_class(function: &str) -> Option<Sync> {
+    let end = function.find('(').filter(|at| *at > 0).unwrap_or(function.len());
+    let (path, method) = function[..end].rsplit_once("::")?;
+    let plainly = |name: &str| name.to_lowercase().replace(['_', '~'], "");
+    let (class, method) = (plainly(path.rsplit("::").next().unwrap_or(path)), plainly(method));
+    let (_, sync) = LOCKS.iter().find(|(name, _)| *name == class)?;
+    (method != class && method.contains("lock")).then_some(*sync)
 }
 
 fn of_c_library(function: &str, file: &str) -> Option<Sync> {
@@ -412,6 +432,11 @@ mod tests {
                 Some(Sync::References),
             ),
             ("std::atomic<long>::fetch_add(long)", "", "app", None),
+            ("absl::base_internal::SpinLock::SlowLock()", "", "app", Some(Sync::SpinLock)),
+            ("ticket_lock::unlock()", "", "app", Some(Sync::SpinLock)),
+            ("absl::Mutex::ReaderLock()", "", "app", Some(Sync::Mutex)),
+            ("Spinlock::Spinlock()", "", "app", None),
+            ("Block::lock()", "", "app", None),
             ("<std::sys::sync::mutex::futex::Mutex>::lock", "", "app", Some(Sync::Mutex)),
             (
                 "<std::sync::poison::mutex::MutexGuard<T> as core::ops::deref::Deref>::deref",

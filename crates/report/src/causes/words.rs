@@ -5,7 +5,7 @@
 use crate::causes::advice::Language;
 use crate::causes::code::Origin;
 use crate::causes::group::{Class, Group, Origins};
-use crate::causes::memory::{LINE, Memory, array_of};
+use crate::causes::memory::{LINE, Memory, Piece, array_of};
 use crate::causes::own::{Known, are_own};
 use crate::causes::side::{ByThread, Side as Seen};
 use crate::causes::{CauseKind, Part, Side};
@@ -20,6 +20,8 @@ const NOTABLE_SIDE: f64 = 0.05;
 const MAX_RANGES: usize = 4;
 /// What bytes are of that do not lie in the finding's object.
 const OF_ANOTHER_BLOCK: &str = " of a block beside it";
+/// Of which block is not known: the object does not reach there.
+const OF_THE_LINE: &str = " of its line";
 /// Names of fields and variables in a sentence.
 const MAX_NAMES: usize = 3;
 /// Share of a finding's events from which on all of its lines are known.
@@ -158,9 +160,15 @@ fn part(bytes: &ByThread, group: &Group, memory: &Memory<'_>, fortran: bool) -> 
     let pieces = memory.pieces(line, all);
     let is_beside =
         !pieces.is_empty() && pieces.iter().all(|piece| memory.is_beside(piece, group.object()));
+    let is_on_line = |piece: Piece| piece.start < line + LINE && piece.start + piece.bytes > line;
+    let is_behind = pieces.is_empty() && memory.of_object(group.object()).any(is_on_line);
     let mut bytes = range_words(&ranges);
-    if is_beside && !bytes.is_empty() {
-        bytes += OF_ANOTHER_BLOCK;
+    if !bytes.is_empty() {
+        bytes += match (is_beside, is_behind) {
+            (true, _) => OF_ANOTHER_BLOCK,
+            (_, true) => OF_THE_LINE,
+            _ => "",
+        };
     }
     Part { bytes, fields, own }
 }

@@ -56,8 +56,12 @@ impl Source {
     pub fn of_profile(path: &Path) -> anyhow::Result<Self> {
         let file = path.join(IN_PROFILE);
         let name = format!("'{}'", file.display());
-        let open = File::open(&file).with_context(|| {
-            format!("{name} has no trace; record one with 'threadtalk record --trace'")
+        let open = File::open(&file).with_context(|| match file.exists() {
+            true => format!("cannot read {name}"),
+            false => format!(
+                "'{}' has no trace; record one with 'threadtalk record --trace'",
+                path.display()
+            ),
         })?;
         Ok(Self { reader: TraceReader::new(BufReader::new(open), &name)?, note: None })
     }

@@ -7,8 +7,40 @@ use super::{About, LINE, quoted};
 use crate::causes::advice::Language;
 use crate::causes::memory::array_of;
 use crate::wording::list;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl About<'_> {
+    /// The names, and what else on the hottest line only the same threads use: else it would stay
+    /// with those of other threads.
+    pub(super) fn with_what_their_threads_use(
+        &self,
+        mut one: Vec<String>,
+        mut other: Vec<String>,
+    ) -> [Vec<String>; 2] {
+        let mut users: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
+        for ((line, thread), mask) in self.bytes() {
+            if Some(line) == self.hottest {
+                for name in self.memory.names(line, mask) {
+                    users.entry(name).or_default().insert(thread);
+                }
+            }
+        }
+        let threads_of = |names: &[String]| -> BTreeSet<u32> {
+            names.iter().filter_map(|name| users.get(name)).flatten().copied().collect()
+        };
+        let (of_one, of_other) = (threads_of(&one), threads_of(&other));
+        for (name, threads) in &users {
+            if of_one.is_disjoint(&of_other) && !one.contains(name) && !other.contains(name) {
+                match (threads.is_subset(&of_one), threads.is_subset(&of_other)) {
+                    (true, _) => one.push(name.clone()),
+                    (_, true) => other.push(name.clone()),
+                    _ => {}
+                }
+            }
+        }
+        [one, other]
+    }
+
     /// `put alignas(64) before 'b', so that they lie on different lines`, for names that different
     /// threads use.
     pub(super) fn divided<'n>(

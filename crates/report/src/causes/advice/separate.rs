@@ -330,10 +330,11 @@ impl About<'_> {
     fn move_apart(&self, [first, second]: &[Vec<String>; 2]) -> Option<String> {
         let own = first.iter().find(|name| !second.contains(name))?;
         let other = second.iter().find(|name| !first.contains(name))?;
-        let apart = self.divided(
-            first.iter().filter(|name| !second.contains(name)),
-            second.iter().filter(|name| !first.contains(name)),
+        let [ones, others] = self.with_what_their_threads_use(
+            first.iter().filter(|name| !second.contains(name)).cloned().collect(),
+            second.iter().filter(|name| !first.contains(name)).cloned().collect(),
         );
+        let apart = self.divided(ones.iter(), others.iter());
         let (own, other) = whole(own, other);
         Some(format!("Move '{own}' away from '{other}': {apart}."))
     }

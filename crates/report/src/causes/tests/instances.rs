@@ -44,6 +44,22 @@ fn fields_on_other_lines_are_named_for_the_threads_that_use_them() {
     }
 }
 
+/// Each of two threads fills ten lines, which a third one reads: what readers would keep a copy of
+/// is handed on once.
+#[test]
+fn buffers_of_several_writers_are_handed_on() {
+    let mut profile = of_fields(&[(1, 4, CommKind::Raw, Sharing::True, 0, 0)]);
+    profile.fields.clear();
+    profile.blocks[0].bytes = 64 * 20;
+    let first = profile.events.remove(0);
+    let of_line = |k: u64| {
+        let writer = 1 + k as u32 % 2;
+        event((writer, 4, CommKind::Raw), LINE + 64 * k, (0xff, 0xff), &first)
+    };
+    profile.events.extend((0..20).map(of_line));
+    assert_eq!(found(&in_order(profile))[0].kind, CauseKind::Transferred);
+}
+
 #[test]
 fn data_of_each_thread_has_one_writer() {
     let mut profile = of_fields(&[(1, 4, CommKind::Raw, Sharing::True, 0, 0)]);
@@ -156,4 +172,23 @@ fn bytes_of_threads_on_other_lines_are_told_with_the_same_names() {
     let cause = &found(&in_order(profile))[0];
     let bytes = "'head' and 'tail' (bytes T1 0–15, T2 16–31, T3 64–79, T4 80–95)";
     assert!(cause.evidence.contains(bytes), "{}", cause.evidence);
+}
+
+/// 'tail' is used least, by other code of the thread that uses 'limit'. Behind it, the alignment
+/// would leave it with 'head'.
+#[test]
+fn what_is_used_by_other_code_of_a_thread_moves_along() {
+    let (waw, apart) = (CommKind::Waw, Sharing::False);
+    let mut profile = of_fields(&[(1, 2, waw, apart, 0, 2), (2, 1, waw, apart, 2, 0)]);
+    let [mine, its, rarely] = [1, 4, 3];
+    for event in &mut profile.events {
+        let sites = if event.from == ThreadId(1) { [mine, its] } else { [its, mine] };
+        [event.from_site, event.to_site] = sites;
+    }
+    let first = profile.events[0];
+    let seldom = event((2, 1, CommKind::Raw), LINE, (0xff00, 0xff), &first);
+    let (from_site, to_site, count) = (rarely, mine, 300);
+    profile.events.push(EventRow { from_site, to_site, count, ..seldom });
+    let cause = &found(&in_order(profile))[0];
+    assert!(cause.advice.contains("_Alignas(64) before 'tail'"), "{}", cause.advice);
 }
