@@ -37,12 +37,12 @@ pub enum TopologyError {
          write one like 'pack:2 core:8 pu:2'"
     )]
     Synthetic { text: String },
-    /// More PUs than there are machines with.
+    /// A machine that hwloc takes minutes to build.
     #[error(
         "the machine has more than {most} PUs, which is more than can be worked with; name a smaller one"
     )]
     TooManyPus { most: usize },
-    /// A cache larger than memories of caches are.
+    /// A cache that is too large to be simulated.
     #[error(
         "a cache of level {level} has {bytes} bytes, which is more than can be worked with; mend its size"
     )]

@@ -43,7 +43,7 @@ impl Topology {
         let synthetic = text.len() < 4096 && !text.contains('<') && text.contains(':');
         match synthetic {
             true => Self::from_synthetic(text.trim()),
-            false => hwloc::from_xml(&text, &format!("'{name}'"))?.checked(),
+            false => hwloc::from_xml(&text, &format!("'{name}'"))?.small_enough(),
         }
     }
 
@@ -52,7 +52,7 @@ impl Topology {
     /// # Errors
     /// Fails when hwloc does not understand the text.
     pub fn from_synthetic(text: &str) -> Result<Self, TopologyError> {
-        hwloc::from_synthetic(text)?.checked()
+        hwloc::from_synthetic(text)?.small_enough()
     }
 
     /// A machine from the name of an XML file or a synthetic description, whichever `spec` is.
@@ -68,7 +68,8 @@ impl Topology {
         }
     }
 
-    fn checked(self) -> Result<Self, TopologyError> {
+    /// Of a description, which may have any size; this machine has what it has.
+    fn small_enough(self) -> Result<Self, TopologyError> {
         for object in &self.objects {
             let (kind, bytes) = (object.kind, object.cache_bytes);
             if let ObjectKind::Cache(level) = kind
@@ -77,6 +78,10 @@ impl Topology {
                 return Err(TopologyError::TooLargeCache { level, bytes });
             }
         }
+        self.checked()
+    }
+
+    fn checked(self) -> Result<Self, TopologyError> {
         match self.pus.iter().any(|pu| pu.allowed) {
             true => Ok(self),
             false => Err(TopologyError::NothingAllowed),

@@ -347,3 +347,19 @@ impl<'a> About<'a> {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_have_the_language_of_most_files() {
+        let of = |own: &[&'static str], others: &[&'static str]| {
+            Language::of_files(own.iter().copied(), others.iter().copied())
+        };
+        assert_eq!(of(&["queue.h", "main.cpp"], &["a.c"]), Language::Cpp);
+        assert_eq!(of(&["queue.h"], &["a.c", "b.cc", "c.cc"]), Language::Cpp);
+        assert_eq!(of(&["", "raw_vec.rs"], &[]), Language::Rust);
+        assert_eq!(of(&["queue.h"], &["", "other.h"]), Language::C);
+    }
+}

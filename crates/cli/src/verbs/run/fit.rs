@@ -41,10 +41,9 @@ pub fn sentence(looked: &Looked) -> String {
         Fit::Fits { saving } => format!(
             "the plan fits this run: {seen}, no placement was found that makes the communication \
              {}cheaper",
-            if saving > 0.0 {
-                format!("more than {:.0} % ", (saving * 100.0).ceil())
-            } else {
-                String::new()
+            match saving > 0.0 {
+                true => format!("more than {:.0} % ", (saving * 100.0).ceil()),
+                false => String::new(),
             }
         ),
         Fit::Differs { saving, moved } => format!(

@@ -192,3 +192,21 @@ fn what_is_used_by_other_code_of_a_thread_moves_along() {
     let cause = &found(&in_order(profile))[0];
     assert!(cause.advice.contains("_Alignas(64) before 'tail'"), "{}", cause.advice);
 }
+
+/// 20 lines of an array of 1 MB or of 1 KB are shared falsely, 8 bytes by each thread.
+#[test]
+fn elements_of_large_arrays_are_not_padded() {
+    let advice = |bytes: u64| {
+        let (waw, apart) = (CommKind::Waw, Sharing::False);
+        let mut profile = of_fields(&[(1, 2, waw, apart, 0, 1), (2, 1, waw, apart, 1, 0)]);
+        profile.fields.clear();
+        profile.blocks[0].bytes = bytes;
+        profile.objects[profile.blocks[0].object as usize].stride = 8;
+        let first = profile.events.clone();
+        let on = |k: u64| first.iter().map(move |event| EventRow { line: LINE + 64 * k, ..*event });
+        profile.events.extend((1..20).flat_map(on));
+        found(&in_order(profile))[0].advice.clone()
+    };
+    assert!(advice(1 << 10).starts_with("Stride 8 → 64 bytes"), "{}", advice(1 << 10));
+    assert!(advice(1 << 20).starts_with("Do not pad its elements"), "{}", advice(1 << 20));
+}
