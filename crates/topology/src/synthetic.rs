@@ -24,7 +24,7 @@ fn words(text: &str) -> Vec<&str> {
     text.split(ends_word).collect()
 }
 
-/// How many PUs a description has, as far as its numbers tell.
+/// How many PUs a description has: the product of the counts of its levels.
 pub(crate) fn pus(text: &str) -> usize {
     let count = |word: &str| {
         let (_, rest) = word.split_once(':')?;

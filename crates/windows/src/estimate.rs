@@ -201,7 +201,7 @@ pub struct Unwritten {
 }
 
 /// The most transfers that windows have missed, with 97.5 % confidence. One line of `of` was looked
-/// at. Without a scale, an access stands for as many as the factor of its window says.
+/// at. `factors` scale the accesses of each window where there is no scale.
 pub fn missed(scale: Option<&Scale>, factors: &[f64], seen: &[Unwritten], of: u64) -> f64 {
     let most = seen.iter().map(|seen| seen.accesses).max().unwrap_or(0);
     let all: u64 = seen.iter().map(|seen| seen.accesses).sum();

@@ -10,8 +10,8 @@ use crate::wording::list;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl About<'_> {
-    /// The names, and what else on the hottest line only the same threads use: else it would stay
-    /// with those of other threads.
+    /// Each list of names, with the other names on the hottest line that only its threads use. If
+    /// they were left out, the line could be divided in front of them.
     pub(super) fn with_what_their_threads_use(
         &self,
         mut one: Vec<String>,
