@@ -66,7 +66,6 @@ static int partner_of(int self, int stretch) {
 
 static void *work(void *argument) {
     int self = (int)(intptr_t)argument;
-    if (spin) begin_on(self < pairs ? self : self - pairs + 1);
     for (int stretch = 0;; stretch++) {
         double end = begun + seconds;
         if (change > 0 && begun + (stretch + 1) * change < end) end = begun + (stretch + 1) * change;
@@ -76,6 +75,8 @@ static void *work(void *argument) {
         if (self == lower) sem_init(&threads[self].turn, 0, 1);
         else sem_init(&threads[self].turn, 0, 0);
         pthread_barrier_wait(&barrier);
+        // After the barrier, whose end may wake a thread on any processor.
+        if (spin && stretch == 0) begin_on(self < pairs ? self : self - pairs + 1);
         // The lower one ends the stretch, and the other one follows.
         for (;;) {
             wait_for(&threads[self].turn);
