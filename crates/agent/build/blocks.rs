@@ -4,6 +4,7 @@ use crate::header::{Header, InC, Structure, constants, in_c, structure};
 use crate::layouts::{
     self, AllocatedBlock, Blocks, Call, Chain, Cover, Mapping, Rule, Told, how, rule,
 };
+use engine::decode::sieve;
 use std::mem::offset_of;
 use wire::{objects, session};
 
@@ -39,6 +40,7 @@ pub fn blocks(h: &mut Header) {
         VARIOUS = layouts::VARIOUS,
         STRETCH_SHIFT = layouts::STRETCH_SHIFT,
     );
+    large_starts(h);
     structure!(
         h,
         "block" = AllocatedBlock {
@@ -69,6 +71,7 @@ pub fn blocks(h: &mut Header) {
             mapped_pages,
             mapped_cells,
             mapped_stretches,
+            starts,
             code_gone,
             used,
             most,
@@ -76,6 +79,11 @@ pub fn blocks(h: &mut Header) {
             unmappings
         }
     );
+}
+
+/// How large blocks are told by their beginning.
+fn large_starts(h: &mut Header) {
+    constants!(h, STARTS_SHIFT = sieve::STARTS_SHIFT, STARTS_BITS = sieve::STARTS_BITS);
 }
 
 /// What sessions hold of what is allocated.

@@ -20,6 +20,7 @@ use crate::sys;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use engine::AddressHash;
+use engine::decode::sieve;
 use engine::options::{ADDRESS_BITS, LINE_SHIFT};
 use hashbrown::HashSet;
 use inspect::functions::{self, Function};
@@ -73,6 +74,21 @@ fn table(bytes: u64) -> Option<u64> {
     Some(at)
 }
 
+/// A table that areas of doors show, too.
+fn shown_table(bytes: u64) -> Option<u64> {
+    let protection = sys::PROT_READ | sys::PROT_WRITE;
+    let at = sys::map_away(bytes, protection, sys::MAP_SHARED | sys::MAP_ANONYMOUS, -1, 0)?;
+    sys::keep_out_of_dumps(at, bytes);
+    Some(at)
+}
+
+/// Shows the bits of large blocks at `at` once more, over what is there. Whether they are.
+pub fn show_starts(at: u64) -> bool {
+    // SAFETY: written only by `map`.
+    let starts = unsafe { tt_blocks.starts } as u64;
+    starts != 0 && sys::map_again(starts, at, sieve::STARTS_BYTES).is_some()
+}
+
 fn map_tables() -> Option<()> {
     let cells = |shift: u32| 8 << (ADDRESS_BITS - shift);
     let lines = table(4 << (FOLDED_BITS - LINE_SHIFT))?;
@@ -83,6 +99,7 @@ fn map_tables() -> Option<()> {
     let index = table(4 << INDEX_BITS)?;
     let returns = table(8 << RETURN_BITS)?;
     let rules = table((size_of::<Rule>() as u64) << RETURN_BITS)?;
+    let starts = shown_table(sieve::STARTS_BYTES)?;
     let records = table(MAX_RECORDS * size_of::<AllocatedBlock>() as u64)?;
     // SAFETY: before any slow path runs.
     unsafe {
@@ -92,6 +109,7 @@ fn map_tables() -> Option<()> {
         tt_blocks.rules = rules as *mut _;
         tt_blocks.mapped_pages = mapped_pages as *mut _;
         tt_blocks.mapped_cells = mapped_cells as *mut _;
+        tt_blocks.starts = starts as *mut _;
         tt_blocks.most = MAX_RECORDS;
         tt_blocks.epoch = 1;
         tt_blocks.records = records as *mut _;

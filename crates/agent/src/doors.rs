@@ -15,6 +15,7 @@
 pub mod calls;
 pub mod functions;
 
+use crate::blocks;
 use crate::native;
 use crate::stubs::doors as stub;
 use crate::sys;
@@ -23,14 +24,16 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use engine::decode::door::Door;
 use engine::decode::moved;
 use engine::decode::patched::{self, JUMP_BYTES, KEPT_BYTES};
+use engine::decode::sieve::STARTS_BYTES;
 use wire::session::PAGE;
 
 const BYTES: u64 = size_of::<Door>() as u64;
 
-/// An area is a page that shows the recording's first header, and doors.
+/// An area is a page that shows the recording's first header, the bits of large blocks, and doors.
 const HEADER_BYTES: u64 = PAGE;
-const AREA_BYTES: u64 = 64 << 10;
-const DOORS: u64 = (AREA_BYTES - HEADER_BYTES) / BYTES;
+const FIRST_DOOR: u64 = HEADER_BYTES + STARTS_BYTES;
+const AREA_BYTES: u64 = 128 << 10;
+const DOORS: u64 = (AREA_BYTES - FIRST_DOOR) / BYTES;
 const MAX_AREAS: usize = 64;
 
 /// Areas. Signals look at them, others change them under the engine's lock.
@@ -97,7 +100,7 @@ fn place_near(pc: u64) -> Option<(u64, u64)> {
         let number = used.load(Ordering::Relaxed);
         if base.abs_diff(pc) < sys::FAR && number < DOORS {
             used.store(number + 1, Ordering::Relaxed);
-            return Some((base, base + HEADER_BYTES + number * BYTES));
+            return Some((base, base + FIRST_DOOR + number * BYTES));
         }
     }
     None
@@ -107,7 +110,9 @@ fn map_area(near: u64) -> Option<u64> {
     let protection = sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC;
     let base = sys::map_near(near, AREA_BYTES, protection)?;
     sys::keep_out_of_dumps(base, AREA_BYTES);
-    windows::show_header(base).then_some(base)
+    let shows = windows::show_header(base)
+        && (!blocks::are_followed() || blocks::show_starts(base + HEADER_BYTES));
+    shows.then_some(base)
 }
 
 /// The code in `start..end` goes away, and the doors of places in it are of no use any more.
@@ -119,7 +124,7 @@ pub fn forget(start: u64, end: u64) {
 /// The program is about to write to its code in `start..end`, where there shall be what it expects.
 pub fn close(start: u64, end: u64) {
     let Some(memory) = native::is_used().then(Memory::open).flatten() else { return };
-    for door in areas().flat_map(|base| (0..DOORS).map(move |k| base + HEADER_BYTES + k * BYTES)) {
+    for door in areas().flat_map(|base| (0..DOORS).map(move |k| base + FIRST_DOOR + k * BYTES)) {
         // SAFETY: a door, or zeroes.
         let place = unsafe { &*(door as *const Door) }.place;
         // SAFETY: under the engine's lock.
@@ -139,7 +144,7 @@ fn areas() -> impl Iterator<Item = u64> {
 
 /// Where in the program a thread at this address of a door is; `None` if it is in none.
 pub fn in_program(pc: u64) -> Option<u64> {
-    let at = |base: u64| pc.wrapping_sub(base + HEADER_BYTES);
+    let at = |base: u64| pc.wrapping_sub(base + FIRST_DOOR);
     let base = areas().find(|base| at(*base) < DOORS * BYTES)?;
     let within = at(base) % BYTES;
     // SAFETY: a door, as a thread is in it, or zeroes.

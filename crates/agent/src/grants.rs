@@ -181,30 +181,19 @@ fn place(index: usize, id: usize) -> Option<()> {
         return None;
     }
     let area = session::page(id) as u64 + PAGE - AREA_BYTES;
-    map_again(area, map - AREA_BYTES, AREA_BYTES)?;
+    sys::map_again(area, map - AREA_BYTES, AREA_BYTES)?;
     let passing = passing_map(index / SLOTS, index % SLOTS);
     if passing != 0 {
-        map_again(area, passing - AREA_BYTES, AREA_BYTES)?;
-        map_again(windows::passing_map(index), passing, engine::grants::BYTES)?;
+        sys::map_again(area, passing - AREA_BYTES, AREA_BYTES)?;
+        sys::map_again(windows::passing_map(index), passing, engine::grants::BYTES)?;
     }
     if !used && pages::are_counted() {
         for map in [map, passing].into_iter().filter(|map| *map != 0) {
-            map_again(pages::slot(index), map - pages::COUNTED, wire::pages::SLOT_BYTES)?;
+            sys::map_again(pages::slot(index), map - pages::COUNTED, wire::pages::SLOT_BYTES)?;
         }
     }
     OWNERS[index].store(id as u32 + 1, Ordering::Relaxed);
     Some(())
-}
-
-/// Maps shared pages once more, over those of a thread that is gone or memory of a reservation.
-fn map_again(from: u64, to: u64, bytes: u64) -> Option<()> {
-    const TO_A_PLACE: u64 = 1 | 2; // MREMAP_MAYMOVE | MREMAP_FIXED
-    // Kernels count the new mapping before they unmap what was there.
-    limits::before_mapping(bytes, sys::MAP_SHARED);
-    // SAFETY: as the head says; an old size of 0 keeps the old mapping.
-    let result = unsafe { sys::call(sys::MREMAP, [from, 0, bytes, TO_A_PLACE, to, 0]) };
-    limits::after_mapping();
-    (result == to as i64).then_some(())
 }
 
 /// Makes slots of the first bank ready for the next threads, before the program forbids what it

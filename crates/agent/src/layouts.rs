@@ -371,6 +371,8 @@ variables! {
     /// The recording's phase, and whether what is allocated is looked at in windows only.
     tt_phase: *const AtomicU32,
     tt_unfollowed: *const AtomicU32,
+    /// Counts looks at large blocks while small ones are not followed.
+    tt_large_looks: *mut AtomicU64,
     /// What an event that is counted stands for, and one that is late.
     tt_weights: *const AtomicU32,
     /// Whether threads may write the base of %gs themselves.

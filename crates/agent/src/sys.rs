@@ -260,6 +260,17 @@ pub fn anonymous_away(bytes: u64) -> Option<u64> {
     map_away(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
 }
 
+/// Maps shared pages once more, over our own ones at `to`.
+pub fn map_again(from: u64, to: u64, bytes: u64) -> Option<()> {
+    const TO_A_PLACE: u64 = 1 | 2; // MREMAP_MAYMOVE | MREMAP_FIXED
+    // Kernels count the new mapping before they unmap what was there.
+    limits::before_mapping(bytes, MAP_SHARED);
+    // SAFETY: an old size of 0 keeps the old mapping.
+    let result = unsafe { call(MREMAP, [from, 0, bytes, TO_A_PLACE, to, 0]) };
+    limits::after_mapping();
+    (result == to as i64).then_some(())
+}
+
 /// CLOCK_MONOTONIC, ns.
 pub fn now_ns() -> i64 {
     clock_ns(1)

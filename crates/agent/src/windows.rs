@@ -5,8 +5,8 @@
 //! thread its passing map.
 
 use crate::layouts::{
-    MAX_BANKS, SLOTS, ThreadState, tt_clock_forbidden, tt_phase, tt_unfollowed, tt_was_light,
-    tt_weights, tt_writes_gs,
+    MAX_BANKS, SLOTS, ThreadState, tt_clock_forbidden, tt_large_looks, tt_phase, tt_unfollowed,
+    tt_was_light, tt_weights, tt_writes_gs,
 };
 use crate::{own, session, sys};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -44,14 +44,9 @@ pub fn map_polled(at: u64) -> Option<[u64; 2]> {
     shown.then(|| [leave::CHECKED_BYTE, leave::LIGHT_BYTE].map(of))
 }
 
-/// Maps the first header's page to `at` once more, over what is there.
+/// Shows the first header's page at `at` once more, over what is there. Whether it is.
 pub fn show_header(at: u64) -> bool {
-    const TO_A_PLACE: u64 = 1 | 2; // MREMAP_MAYMOVE | MREMAP_FIXED
-    let from = core::ptr::from_ref(session::first()) as u64;
-    // SAFETY: an old size of 0 keeps the old mapping, which is shared; what is at the new place is
-    // the caller's.
-    let moved = unsafe { sys::call(sys::MREMAP, [from, 0, PAGE, TO_A_PLACE, at, 0]) };
-    moved == at as i64
+    sys::map_again(core::ptr::from_ref(session::first()) as u64, at, PAGE).is_some()
 }
 
 /// There is code without checks, and code polls there.
@@ -153,15 +148,18 @@ pub fn map(file: u64, segment: u32) -> Option<()> {
 /// nothing to forget.
 pub fn begin() {
     static FOLLOWED: AtomicU32 = AtomicU32::new(0);
+    static NO_LOOKS: AtomicU64 = AtomicU64::new(0);
     static EACH: [AtomicU32; 2] = [const { AtomicU32::new(WEIGHT_OF_ONE) }; 2];
     let first = session::first();
     let (phase, unfollowed, weights) = match are_used() {
         true => (&raw const first.phase, &raw const first.unfollowed, &raw const first.weights[0]),
         false => (&raw const ALWAYS, &raw const FOLLOWED, &raw const EACH[0]),
     };
+    let looks = if are_used() { &raw const first.large_looks } else { &raw const NO_LOOKS };
     // SAFETY: no slow path runs yet.
     unsafe {
         (tt_phase, tt_unfollowed, tt_weights) = (phase, unfollowed, weights);
+        tt_large_looks = looks.cast_mut();
         tt_writes_gs = sys::writes_gs().into();
         tt_begin_windows();
     }

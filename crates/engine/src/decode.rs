@@ -5,7 +5,8 @@
 //! are still needed (`conventions`: between functions), [`access`] which memory it accesses
 //! ([`elements`]: operands of which only the run tells). Functions whose beginning has been
 //! replaced by a jump are read as they were ([`patched`]), and begin elsewhere ([`moved`]); so do
-//! instructions before system calls ([`calls`]). The jump leads to a [`door`].
+//! instructions before system calls ([`calls`]). The jump leads to a [`door`], which lets through
+//! what is to be followed ([`sieve`]).
 //!
 //! Next: [`plan`](crate::plan).
 
@@ -19,6 +20,7 @@ pub mod moved;
 pub mod patched;
 pub(crate) mod segment;
 pub mod shape;
+pub mod sieve;
 pub mod superblock;
 pub mod uses;
 pub(crate) mod waiting;

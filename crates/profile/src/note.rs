@@ -76,6 +76,8 @@ pub enum Note {
     BlocksUnseen,
     /// The program allocated so often that it was looked at in windows only.
     AllocationsUnfollowed,
+    /// The same of blocks of less than a page.
+    SmallBlocksUnfollowed,
     /// Accesses are missing from the trace.
     TraceIncomplete { count: u64 },
     /// Counts made no sense and were left out.
@@ -315,6 +317,7 @@ impl Note {
             Note::NativeTime { part: 0.83 },
             Note::BlocksUnseen,
             Note::AllocationsUnfollowed,
+            Note::SmallBlocksUnfollowed,
             Note::ChildrenUnrecorded {
                 count: 5,
                 reason: Unrecorded::StaticallyLinked,

@@ -111,6 +111,10 @@ pub fn sentence(note: &Note) -> String {
             "The program took about {times:.1} times as long as without recording, by what was executed; the \
              budget was {budget}x. With fewer windows it would take {least:.1} times as long; --sample costs less."
         ),
+        Note::SmallBlocksUnfollowed => "The program allocates so often that following it would have taken \
+             a large part of the budget: of the blocks allocated between windows, those of less than 4 KiB have \
+             no name. A larger budget, or --exact, names them."
+            .into(),
         Note::AllocationsUnfollowed => "The program allocates so often that following it would have taken \
              a large part of the budget: memory allocated between windows has no name. A larger budget, or \
              --exact, names it."

@@ -54,7 +54,7 @@ impl AddAssign for Spent {
 
 impl Spent {
     /// The rest, without a part of it.
-    pub(crate) fn without(&self, part: &Self) -> Self {
+    pub fn without(&self, part: &Self) -> Self {
         Self {
             wall: self.wall.saturating_sub(part.wall),
             cpu: self.cpu.saturating_sub(part.cpu),

@@ -285,10 +285,10 @@ impl Scheduler {
     }
 
     /// Whether looking at what is allocated takes more than its part of what the budget gives, so
-    /// that it is to be done in windows only.
-    pub fn hooks_are_too_dear(&self, seen: &Observation) -> bool {
+    /// that less of it is to be done between windows. `off` is what was spent there since that was
+    /// last decided, for hooks as far as these can be left out.
+    pub fn hooks_are_too_dear(&self, seen: &Observation, off: &Spent) -> bool {
         let Some(budget) = self.budget(seen) else { return false };
-        let off = &seen.spent.off;
         let alone = off.cpu as f64 / self.costs(seen).cpu.off;
         off.cpu >= MIN_MEASURED && off.hooks as f64 > FOR_HOOKS * (budget - 1.0) * alone
     }

@@ -375,7 +375,7 @@ fn allocations_are_followed_while_the_budget_pays_for_it() {
         let seen = Observation { spent: Sums { off, ..Sums::default() }, ..see(lengths) };
         Scheduler::new(Dial::Budget(budget), Assumed::default(), 1)
             .unwrap()
-            .hooks_are_too_dear(&seen)
+            .hooks_are_too_dear(&seen, &off)
     };
     assert!(dear(2.0, SECOND / 2) && !dear(4.0, SECOND / 4));
     assert!(!dear(2.0, SECOND / 20) && dear(1.05, SECOND / 20));

@@ -19,15 +19,16 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 /// so much for each look, and 1 for each that was left out.
 pub const HOOK_PARTS: u64 = 4;
 
-/// What of allocations is looked at in windows only.
+/// What of allocations is looked at in windows only: bits.
 pub mod unfollowed {
-    /// Nothing.
-    pub const NOTHING: u32 = 0;
-    /// What is allocated. What is freed is always looked at: what comes to lie there must not have
-    /// the old name.
-    pub const BUT_FREED: u32 = 1;
-    /// What is freed, too, as nothing is known of it while threads run natively.
-    pub const ALL: u32 = 2;
+    /// Small blocks that are allocated.
+    pub const SMALL: u32 = 1;
+    /// Large ones, from 2^[`LARGE_SHIFT`](super::LARGE_SHIFT) bytes on.
+    pub const LARGE: u32 = 2;
+    /// What is freed, where threads run natively: nothing is known of it then. Elsewhere it is
+    /// always looked at, as what comes to lie there must not have the old name. Blocks that may be
+    /// large are excepted, unless [`LARGE`] is set.
+    pub const FREED: u32 = 4;
 }
 
 /// Most groups, with the unused number 0.

@@ -48,7 +48,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TTSESS\0\0");
 /// writes of unknown blocks; 12: filtered traces; 13: which file a mapping was of; 14: lone
 /// programs; 15: returns; 16: native time; 18: gaps; 21: solo time; 24: lifetimes; 25: frames; 26:
 /// writes among returns.
-pub const VERSION: u32 = 26;
+pub const VERSION: u32 = 27;
 /// Environment variable that tells the agent where the session is: a path to open.
 pub const ENV: &str = "THREADTALK_SESSION";
 /// Added where otherwise an odd number of variables would be taken out again: see
@@ -377,6 +377,9 @@ pub struct Header {
     pub weights: [AtomicU32; 2],
     /// Programs whose processes have been alone so far (first segment only).
     pub lone: lone::Table,
+    /// In the first segment, by all threads: looks at large blocks while small ones were not
+    /// followed.
+    pub large_looks: AtomicU64,
 }
 
 /// Most deaths that are noted.

@@ -431,3 +431,20 @@ fn variables_on_stacks_have_the_names_of_their_functions() {
     assert!(words.contains("False sharing on halves (stack of T0 in first)"), "{text}");
     assert!(words.contains("False sharing on counts (stack of T0 in second)"), "{text}");
 }
+
+/// Small blocks are then not followed between windows, and large ones are, wherever threads run.
+#[test]
+fn large_blocks_have_names_where_a_thread_allocates_all_the_time() {
+    let recorded = Recorded::new(Compiler::Gcc, "tests/programs/known/allocating.c");
+    let command = [recorded.program.to_str().unwrap(), "5"];
+    for budget in ["20%", "2x"] {
+        let run = Threadtalk::built().verb("record").args(["--force", "--budget", budget, "-o"]);
+        run.arg(recorded.profile()).arg("--").args(command).run().expect_code(0);
+        let all: u64 =
+            objects(&recorded.profile()).iter().map(|o| o["events"].as_u64().unwrap()).sum();
+        // What realloc has moved is still the second one.
+        let named = ["first_block", "second_block"].map(|name| recorded.on(name));
+        assert!(named.iter().sum::<u64>() > all / 10 * 8, "{budget}: {named:?} of {all}");
+        assert!(named.iter().all(|each| *each > all / 10), "{budget}: {named:?} of {all}");
+    }
+}

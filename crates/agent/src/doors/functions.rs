@@ -2,7 +2,7 @@
 //!
 //! In such a door, a thread tells of the call as translated code would, and goes on in the
 //! function. Calls that allocate return to the agent, which learns the block. Where the program
-//! allocates too often, doors lead straight on.
+//! allocates too often, doors lead straight on for small blocks ([`sieve`](engine::decode::sieve)).
 //!
 //! A function that does not allow a door (`engine::decode::moved`) has none, nor one of a file that
 //! may have been replaced; the recorder then says that blocks may have no name.
@@ -10,7 +10,8 @@
 //! Neighbours: `stubs/doors.rs` is where doors lead, `blocks.rs` knows the functions,
 //! `slow/allocations.h` is told of the calls.
 
-use super::{Memory, in_program, place_near, put};
+use super::{HEADER_BYTES, Memory, in_program, place_near, put};
+use crate::layouts::how;
 use crate::native;
 use crate::session;
 use crate::stubs::doors as stub;
@@ -18,7 +19,9 @@ use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 use engine::decode::door::Door;
 use engine::decode::moved;
+use engine::decode::sieve::{Sieve, Size};
 use inspect::functions::Function;
+use wire::objects::LARGE_SHIFT;
 use wire::session::Header;
 
 /// Longest function that is looked through, bytes.
@@ -48,8 +51,27 @@ fn open_one(function: &Function, memory: &Memory) -> bool {
         return false;
     }
     let Some((area, at)) = place_near(address) else { return false };
-    let unfollowed = area + offset_of!(Header, unfollowed) as u64;
     let way = stub::tt_door as *const () as u64;
-    Door::of_function(at, (code, address), function.what.into(), way, unfollowed)
+    Door::of_function(at, (code, address), function.what.into(), way, &sieve(function.what, area))
         .is_some_and(|door| put(door, at, code, memory))
+}
+
+/// Which calls of a function that does `what` come through a door of the area.
+fn sieve(what: u32, area: u64) -> Sieve {
+    let how = what & 0xff;
+    let size = match how {
+        how::BYTES_FIRST => Some(Size::Argument(0)),
+        how::BYTES_SECOND | how::MOVES => Some(Size::Argument(1)),
+        how::BYTES_THIRD => Some(Size::Argument(2)),
+        how::PRODUCT => Some(Size::Product(0)),
+        how::MOVES_PRODUCT => Some(Size::Product(1)),
+        _ => None,
+    };
+    Sieve {
+        size,
+        least: 1 << LARGE_SHIFT,
+        frees: matches!(how, how::FREES | how::MOVES | how::MOVES_PRODUCT),
+        unfollowed: area + offset_of!(Header, unfollowed) as u64,
+        starts: area + HEADER_BYTES,
+    }
 }

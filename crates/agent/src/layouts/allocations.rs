@@ -38,6 +38,8 @@ pub struct Blocks {
     pub mapped_cells: *mut AtomicU32,
     /// The same as the cells of stretches, but null until a file is mapped.
     pub mapped_stretches: *mut AtomicU32,
+    /// Bits for addresses at which large blocks began; see [`engine::decode::sieve`].
+    pub starts: *mut AtomicU32,
     /// How often code has been unmapped.
     pub code_gone: u64,
     pub used: u64,

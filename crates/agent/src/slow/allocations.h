@@ -233,6 +233,19 @@ static int is_under_way(struct thread *t, const struct call *c, u64 stack) {
     return !p.failed && p.value == c->frames[0];
 }
 
+// How many bytes a call asks for.
+static inline u64 bytes_asked(u32 how, const struct saved *r) {
+    if (how == TAKES_BYTES)
+        return r->rdi;
+    if (how == TAKES_PRODUCT)
+        return times(r->rdi, r->rsi);
+    if (how == TAKES_BYTES_SECOND || how == REALLOCATES)
+        return r->rsi;
+    if (how == REALLOCATES_PRODUCT)
+        return times(r->rsi, r->rdx);
+    return how == TAKES_BYTES_THIRD ? r->rdx : 0;
+}
+
 // A function that allocates begins. Returns whether something is not known that leads back from it.
 static u64 begin_call(struct thread *t, u64 what, const struct saved *r, u64 stack, u64 rbp) {
     while (t->calls_under_way && t->calls[t->calls_under_way - 1].stack <= stack)
@@ -249,18 +262,9 @@ static u64 begin_call(struct thread *t, u64 what, const struct saved *r, u64 sta
     c->by = (u32)(what >> 8);
     c->frames[0] = *(const u64 *)stack;
     c->frame_pointer = rbp;
-    c->new_group = c->bytes = c->old = 0;
+    c->new_group = c->old = 0;
     c->record = 0;
-    if (how == TAKES_BYTES)
-        c->bytes = r->rdi;
-    else if (how == TAKES_PRODUCT)
-        c->bytes = times(r->rdi, r->rsi);
-    else if (how == TAKES_BYTES_SECOND || how == REALLOCATES)
-        c->bytes = r->rsi;
-    else if (how == REALLOCATES_PRODUCT)
-        c->bytes = times(r->rsi, r->rdx);
-    else if (how == TAKES_BYTES_THIRD)
-        c->bytes = r->rdx;
+    c->bytes = bytes_asked(how, r);
     if (how == REALLOCATES || how == REALLOCATES_PRODUCT || how == TAKES_BYTES_THIRD)
         c->old = r->rdi;
     struct known k;
@@ -346,14 +350,27 @@ static void end_block_from(struct thread *t, u64 start) {
         count_freed(t, &k);
 }
 
-// What is not to be looked at now, one of UNFOLLOWED_….
+// What is not to be looked at now: UNFOLLOWED_….
 static inline u32 unfollowed_now(void) {
     u32 unfollowed = __atomic_load_n(tt_unfollowed, __ATOMIC_RELAXED);
-    if (__builtin_expect(unfollowed == UNFOLLOWED_NOTHING, 1))
-        return unfollowed;
+    if (__builtin_expect(!unfollowed, 1))
+        return 0;
     u32 phase = PHASE_OF(__atomic_load_n(tt_phase, __ATOMIC_RELAXED));
     int between = phase == PHASE_OFF || phase == PHASE_LIGHT || phase == PHASE_LATE;
-    return between ? unfollowed : UNFOLLOWED_NOTHING;
+    return between ? unfollowed : 0;
+}
+
+// Whether a call that allocates is looked at.
+static inline int allocation_counts(u32 unfollowed, u32 how, const struct saved *r) {
+    if (!unfollowed)
+        return 1;
+    int large = bytes_asked(how, r) >= 1ull << LARGE_SHIFT;
+    return !(unfollowed & (large ? UNFOLLOWED_LARGE : UNFOLLOWED_SMALL));
+}
+
+// Whether a call that ends the block at `start` is looked at.
+static inline int freeing_counts(u32 unfollowed, u64 start) {
+    return !(unfollowed & UNFOLLOWED_FREED) || (!(unfollowed & UNFOLLOWED_LARGE) && may_be_large(start));
 }
 
 // Translated code has come to what `blocks` wanted to be told of, or native code to a door. Returns
@@ -361,20 +378,20 @@ static inline u32 unfollowed_now(void) {
 u64 tt_hook(struct thread *t, u64 what, const struct saved *r, u64 rbp) {
     u64 stack = *(const u64 *)(t->page + CONTROL_APP_RSP);
     u32 how = what & 0xff, unfollowed = unfollowed_now();
-    int frees = what != RETURNED && (how == FREES || how == REALLOCATES || how == REALLOCATES_PRODUCT);
-    int looks = unfollowed == UNFOLLOWED_NOTHING || (frees && unfollowed == UNFOLLOWED_BUT_FREED);
+    int returns = what == RETURNED, frees = how == FREES;
+    int moves = how == REALLOCATES || how == REALLOCATES_PRODUCT;
+    int begins = !returns && !frees && allocation_counts(unfollowed, how, r);
+    int ends = !returns && !begins && (frees || moves) && freeing_counts(unfollowed, r->rdi);
+    int looks = begins || ends || (returns && t->calls_under_way);
     *(u64 *)(t->page + PAGE_HOOKS) += looks ? HOOK_PARTS : 1;
-    if (unfollowed != UNFOLLOWED_NOTHING) {
-        if (looks)
-            end_block_from(t, r->rdi);
-        return 0;
-    }
-    if (what == RETURNED)
-        returned(t, r->rax, stack);
-    else if (how == FREES)
-        end_block_from(t, r->rdi);
-    else
+    if (unfollowed && looks && (!ends || may_be_large(r->rdi)))
+        add_shared(tt_large_looks, 1);
+    if (begins)
         return begin_call(t, what, r, stack, rbp);
+    if (ends)
+        end_block_from(t, r->rdi);
+    else if (returns)
+        returned(t, r->rax, stack);
     return 0;
 }
 

@@ -288,10 +288,27 @@ static void add_large(struct thread *t, const struct known *k, struct place *fir
         __atomic_store_n(&first[n].covering, name, __ATOMIC_RELEASE);
 }
 
+// The bit of an address at which a large block may begin. Bits are never taken back: that costs
+// the time of a few looks, and a bit may stand for several blocks.
+static inline u32 start_bit(u64 start) { return (u32)(start >> STARTS_SHIFT) & ((1u << STARTS_BITS) - 1); }
+
+static int may_be_large(u64 start) {
+    u32 bit = start_bit(start);
+    return __atomic_load_n(&tt_blocks.starts[bit / 32], __ATOMIC_RELAXED) >> bit % 32 & 1;
+}
+
+static void note_large(u64 start) {
+    u32 bit = start_bit(start);
+    if (!may_be_large(start))
+        __atomic_fetch_or(&tt_blocks.starts[bit / 32], 1u << bit % 32, __ATOMIC_RELAXED);
+}
+
 static void add_block(struct thread *t, const struct known *k) {
     u64 last = k->start + k->bytes - 1;
     if (!k->bytes || last < k->start || last >> ADDRESS_BITS)
         return;
+    if (k->bytes >= 1ull << LARGE_SHIFT)
+        note_large(k->start);
     if (k->bytes < 1ull << LARGE_SHIFT)
         add_small(t, k);
     else if (k->bytes < 1ull << STRETCH_SHIFT)

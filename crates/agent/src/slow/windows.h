@@ -19,7 +19,8 @@
 #include "wait.h"
 
 SHARED const u32 *tt_phase;      // of the recording, or one that never changes
-SHARED const u32 *tt_unfollowed; // whether what is allocated is looked at in windows only
+SHARED const u32 *tt_unfollowed; // what of allocations is looked at in windows only
+SHARED u64 *tt_large_looks;      // counts looks at large blocks while small ones are not followed
 SHARED u32 tt_writes_gs;         // whether programs may write %gs themselves
 SHARED u32 tt_opened;            // number of the window for which everything has been forgotten
 SHARED u32 tt_was_light; // whether code may have run without checks since tracked blocks were forgotten

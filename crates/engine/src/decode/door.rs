@@ -2,22 +2,20 @@
 //!
 //! A door leads to the embedder's code with the address of its words in %r11, and holds the
 //! instructions over which the jump lies. The door of a function leads there at once, and its
-//! instructions are where the embedder goes on; or, where a byte says that nobody follows such
-//! calls, straight to them. The door of a system call begins with the instructions before the call,
-//! which the embedder makes.
+//! instructions are where the embedder goes on; or, for calls that are not followed
+//! ([`sieve`](super::sieve)), straight to them. The door of a system call begins with the
+//! instructions before the call, which the embedder makes.
 
 use crate::decode::moved::{self, MAX_BYTES};
+use crate::decode::sieve::{MAX_SIEVE, SHORT_JUMP, SHORT_JUMP_BYTES, Sieve};
 use core::mem::offset_of;
 
-/// `cmp byte [rip + unfollowed], 0; je way`, or a jump over the rest of it.
-const ENTRY_BYTES: usize = 9;
+/// Of which calls the embedder is told, or a jump over the rest of it.
+const ENTRY_BYTES: usize = MAX_SIEVE;
 /// `lea r11, [rip + place]; jmp [rip + way]`.
 const WAY_BYTES: usize = 13;
 /// `nop`
 const NOP: u8 = 0x90;
-/// `jmp` with an 8-bit displacement, and its length.
-const SHORT_JUMP: u8 = 0xeb;
-const SHORT_JUMP_BYTES: usize = 2;
 
 /// A door, which is code and what it refers to.
 #[repr(C)]
@@ -43,22 +41,19 @@ pub struct Door {
 pub const FROM_MOVED: u64 = (offset_of!(Door, place) - offset_of!(Door, moved)) as u64;
 
 impl Door {
-    /// A door at `at` of the function `code` at `place`, which does `what`. It leads to the code at
-    /// `way`, unless the byte at `unfollowed` is set. `None` if the function allows no jump.
+    /// A door at `at` of the function `code` at `place`, which does `what`. It leads the calls that
+    /// `sieve` lets through to the code at `way`. `None` if the function allows no jump.
     pub fn of_function(
         at: u64,
         (code, place): (&[u8], u64),
         what: u64,
         way: u64,
-        unfollowed: u64,
+        sieve: &Sieve,
     ) -> Option<Self> {
         let moved = moved::moved(code, place, at + offset_of!(Door, moved) as u64)?;
         let mut door = Door::new(place, &moved.bytes, what, way);
         door.rest = [moved.jump.0 as u8, moved.jump.1 as u8];
-        let compared = i32::try_from(unfollowed.wrapping_sub(at + 7) as i64).ok()?;
-        door.entry[..2].copy_from_slice(&[0x80, 0x3d]);
-        door.entry[2..6].copy_from_slice(&compared.to_le_bytes());
-        door.entry[7..].copy_from_slice(&[0x74, MAX_BYTES as u8]);
+        door.entry = sieve.code(at, offset_of!(Door, to_way) as u8)?;
         Some(door)
     }
 
@@ -188,8 +183,9 @@ mod tests {
     fn a_function_is_led_on_at_once_and_goes_on_behind_what_was_moved() {
         // endbr64; push rbx; mov rbx, rdi; ret
         let code = [0xf3, 0x0f, 0x1e, 0xfa, 0x53, 0x48, 0x89, 0xfb, 0xc3];
-        let unfollowed = AT - 0x800;
-        let door = Door::of_function(AT, (&code, PLACE), 7, WAY, unfollowed).unwrap();
+        let (unfollowed, starts) = (AT - 0x800, AT - 0x8000);
+        let sieve = Sieve { size: None, least: 1, frees: true, unfollowed, starts };
+        let door = Door::of_function(AT, (&code, PLACE), 7, WAY, &sieve).unwrap();
         let [asked, taken] = [0, 7].map(|within| instruction(&door, within));
         assert_eq!(asked.ip_rel_memory_address(), unfollowed);
         let followed = path(&door, taken.near_branch_target() - AT);

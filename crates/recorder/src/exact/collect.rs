@@ -3,6 +3,7 @@
 use crate::child::{Ended, Ending};
 use crate::clock::monotonic_ns;
 use crate::error::RecorderError;
+use crate::exact::switching::Followed;
 use crate::monitor::Monitored;
 use crate::pages;
 use crate::processes;
@@ -196,7 +197,8 @@ fn native_time(header: &Header, run: &Circumstances<'_>) -> Option<Vec<Note>> {
     let part_of = |native_ns: u64| (native_ns as f64 / whole_ns).min(1.0);
     let noted = |part: f64| first && part >= MIN_PART;
     let part = part_of(switched.needed_native_ns);
-    let unseen = switched.unfollowed || header.functions_without_door.load(Relaxed) != 0;
+    let unseen =
+        switched.followed != Followed::All || header.functions_without_door.load(Relaxed) != 0;
     let objects = header.objects.load(Relaxed) != 0;
     let unseen = unseen && objects && noted(part_of(switched.native_ns));
     let native = noted(part).then_some(Note::NativeTime { part });
@@ -207,7 +209,12 @@ fn native_time(header: &Header, run: &Circumstances<'_>) -> Option<Vec<Note>> {
 fn unfollowed(header: &Header, run: &Circumstances<'_>) -> Option<Note> {
     let first = header.parent_segment.load(Relaxed) == u32::MAX;
     let switched = run.found.monitored.switched.as_ref()?;
-    (first && switched.unfollowed).then_some(Note::AllocationsUnfollowed)
+    match switched.followed {
+        _ if !first => None,
+        Followed::All => None,
+        Followed::Large => Some(Note::SmallBlocksUnfollowed),
+        Followed::None => Some(Note::AllocationsUnfollowed),
+    }
 }
 
 /// What the run would have taken alone, where windows tell.

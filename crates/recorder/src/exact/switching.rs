@@ -9,6 +9,7 @@
 
 mod asking;
 mod done;
+mod following;
 mod light;
 mod own_time;
 mod progress;
@@ -34,12 +35,13 @@ use windows::{
     Seen, Slowed, Spent, Step, Sums, Unwritten,
 };
 use wire::detail::WEIGHT_OF_ONE;
-use wire::objects::unfollowed;
 use wire::session::{ALL_PASSING_BYTES, Header, PASSING_OFFSET};
 use wire::windows::{FIRST_WINDOW, leave};
 use words::{first_phase, word};
 
 pub use done::Done;
+pub use following::Followed;
+use following::Following;
 pub use words::{first_word, way};
 
 /// How long one thread runs while others wait for its processor, ns: between Linux' shortest slice
@@ -97,8 +99,8 @@ pub struct Switched {
     pub native_ns: u64,
     /// The same because the budget was too small for translated code.
     pub needed_native_ns: u64,
-    /// Whether what was allocated was looked at in windows only, but for the start of the run.
-    pub unfollowed: bool,
+    /// Which allocated blocks were followed between windows in the end.
+    pub followed: Followed,
 }
 
 /// Before there is any.
@@ -131,6 +133,7 @@ pub struct Switching<'a> {
     native: bool,
     /// Whether they must now: see [`Scheduler::needs_native`].
     needs_native: bool,
+    following: Following,
     /// Times as long as alone that the program may take now, if there is a budget.
     budget: Option<f64>,
     asking: Asking,
@@ -195,6 +198,7 @@ impl<'a> Switching<'a> {
             shown: (first_phase(dial), Code::Checked),
             native: !matches!(dial, Dial::Duty(_)),
             needs_native: false,
+            following: Following::default(),
             budget: None,
             asking: Asking::NEVER,
             anew: false,
@@ -347,11 +351,7 @@ impl<'a> Switching<'a> {
         self.budget = self.scheduler.budget(&seen);
         self.needs_native = self.scheduler.needs_native(&seen);
         if self.fixed_ns.is_none() {
-            self.switched.unfollowed |= self.scheduler.hooks_are_too_dear(&seen);
-        }
-        if self.switched.unfollowed {
-            let what = if self.needs_native { unfollowed::ALL } else { unfollowed::BUT_FREED };
-            self.first.records()[0].unfollowed.store(what, Relaxed);
+            self.follow(&seen);
         }
         let step = match self.fixed_ns {
             Some(each_ns) => Ok(self.fixed_step(now_ns, each_ns)),
@@ -377,6 +377,15 @@ impl<'a> Switching<'a> {
         }
         self.switched.warm_up_ns = lengths.warm_up;
         self.switched.parts.push(part);
+    }
+
+    /// Which allocations are followed from now on.
+    fn follow(&mut self, seen: &Observation) {
+        let large = self.first.records()[0].large_looks.load(Relaxed);
+        self.following.judge(&self.scheduler, seen, large);
+        self.switched.followed = self.following.followed;
+        let word = self.following.word(self.needs_native);
+        self.first.records()[0].unfollowed.store(word, Relaxed);
     }
 
     /// Of the next window.

@@ -8,6 +8,7 @@ use crate::collect::Found;
 use crate::counts::{self, Counts, Side};
 use crate::error::RecorderError;
 use crate::exact::footprints;
+use crate::exact::switching::Followed;
 use crate::flows::{self, Flow, Names, Stretch};
 use crate::monitor::Seen;
 use crate::objects::{self, Allocated, Objects};
@@ -236,7 +237,7 @@ pub fn allocated(
     let allocated = Allocated::read(session, header)?;
     let unseen = found.monitored.switched.as_ref().is_some_and(|switched| {
         let no_door = header.functions_without_door.load(Relaxed) != 0;
-        switched.unfollowed || switched.native_ns > 0 && no_door
+        switched.followed != Followed::All || switched.native_ns > 0 && no_door
     });
     Ok(if unseen { allocated.without_lives() } else { allocated })
 }
