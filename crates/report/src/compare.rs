@@ -233,6 +233,18 @@ mod tests {
     }
 
     #[test]
+    fn a_small_difference_is_told_in_percent() {
+        let pairs = (0..4).flat_map(|a| (0..4).filter(move |&b| a != b).map(move |b| (a, b)));
+        let uneven: Vec<_> =
+            pairs.map(|(a, b)| (a, b, if a % 2 == b % 2 { 180 } else { 100 })).collect();
+        let profile = on("pack:2 core:2 pu:1", sample(4, &uneven));
+        let details = Findings::new(&profile, compare(&profile, &Setting::default()).unwrap(), 10)
+            .verdict
+            .details;
+        assert!(details[0].ends_with("which costs 7 % more."), "{}", details[0]);
+    }
+
+    #[test]
     fn a_simple_order_that_does_as_well_is_named() {
         let profile = on("pack:2 core:2 pu:1", sample(4, &[(0, 1, 100), (2, 3, 100)]));
         let details = Findings::new(&profile, compare(&profile, &Setting::default()).unwrap(), 10)

@@ -346,6 +346,9 @@ fn hub_direction(facts: &Facts<'_>) -> Option<String> {
     }
 }
 
+/// Below that, a factor is told in percent.
+const SMALL_FACTOR: f64 = 1.2;
+
 /// What the recommended placement changes; `None` when nothing can be said.
 fn placement_sentence(placement: &Placement) -> Option<String> {
     let (chance, before, after) = (&placement.chance, placement.before(), placement.after());
@@ -357,6 +360,7 @@ fn placement_sentence(placement: &Placement) -> Option<String> {
         );
     }
     let times = match chance.cost / after.cost {
+        times if times < SMALL_FACTOR => format!("{} more", percent(times - 1.0)),
         times if times.is_finite() && times < 100.0 => format!("{times:.1} times as much"),
         _ => "far more".into(),
     };
