@@ -321,9 +321,10 @@ fn budgets_that_make_no_sense_are_refused() {
     assert!(told.expect_code(0).stderr_text().contains("about 1.1x"));
 }
 
-/// A program that does nothing but allocate: what it allocates between windows is not followed.
+/// A program that does nothing but allocate small blocks: those that it allocates between windows
+/// are not followed.
 #[test]
-fn a_program_that_allocates_all_the_time_is_followed_in_windows_only() {
+fn small_blocks_that_are_allocated_all_the_time_are_followed_in_windows_only() {
     let (scratch, threadtalk) = (Scratch::new(), Threadtalk::built());
     let source = "benches/kernels/blocks.c";
     let program = Target::new(Compiler::Gcc, source).flags(&["-O2", "-fopenmp"]).build().unwrap();
@@ -331,7 +332,7 @@ fn a_program_that_allocates_all_the_time_is_followed_in_windows_only() {
     let noted = |options: &[&str]| {
         let words = [program.to_str().unwrap(), "2", "4"];
         record(&threadtalk, &profile, options, &words).timeout(TIME).run().expect_code(0);
-        Profile::load(&profile).unwrap().meta.warnings.contains(&Note::AllocationsUnfollowed)
+        Profile::load(&profile).unwrap().meta.warnings.contains(&Note::SmallBlocksUnfollowed)
     };
     assert!(noted(&["--budget", "2x"]));
     assert!(!noted(&["--budget", "2x", "--no-objects"]));

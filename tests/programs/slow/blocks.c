@@ -24,6 +24,7 @@ static int map_tables(void) {
     tt_blocks.lines = (u64)table(4ull << (FOLDED_BITS - LINE_SHIFT));
     tt_blocks.pages = (u64)table(8ull << (ADDRESS_BITS - LARGE_SHIFT));
     tt_blocks.stretches = (u64)table(8ull << (ADDRESS_BITS - STRETCH_SHIFT));
+    tt_blocks.starts = table(1ull << STARTS_BITS >> 3);
     tt_blocks.most = 1 << 20;
     tt_blocks.records = table(tt_blocks.most * sizeof(struct block));
     return tt_blocks.lines && tt_blocks.pages && tt_blocks.stretches && tt_blocks.records;
