@@ -3,6 +3,7 @@
 //! An array consists of elements of the type that is left when all its dimensions are taken off;
 //! any other object is one element. Neighbours: `fields` reads the types, `module` asks.
 
+use crate::entries;
 use crate::fields::{Types, is_reserved, language, without_wrapping};
 use crate::reader::Reader;
 use gimli::constants as dw;
@@ -314,18 +315,10 @@ fn compound_name(types: &Types<'_>, at: UnitOffset, tag: dw::DwTag, name: &str) 
 
 /// Names of the namespaces and classes around an entry.
 fn spaces_around(types: &Types<'_>, at: UnitOffset) -> Vec<String> {
-    let mut around: Vec<(isize, Option<String>)> = Vec::new();
-    let (mut depth, mut entries) = (0, types.unit.entries());
-    while let Ok(Some((step, entry))) = entries.next_dfs() {
-        depth += step;
-        around.retain(|(outer, _)| *outer < depth);
-        if entry.offset() == at {
-            return around.into_iter().filter_map(|(_, name)| name).collect();
-        }
+    let name = |outer: UnitOffset| {
+        let entry = types.unit.entry(outer).ok()?;
         let names = entry.tag() == dw::DW_TAG_namespace || is_compound(entry.tag());
-        if entry.has_children() {
-            around.push((depth, names.then(|| types.name(entry)).flatten()));
-        }
-    }
-    Vec::new()
+        names.then(|| types.name(&entry)).flatten()
+    };
+    entries::around(types.unit, at).into_iter().filter_map(name).collect()
 }

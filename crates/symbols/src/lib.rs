@@ -21,6 +21,7 @@ mod demangle;
 mod dwarf;
 mod elements;
 mod elf;
+mod entries;
 mod fields;
 mod known;
 mod locals;

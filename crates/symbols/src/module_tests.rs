@@ -353,6 +353,13 @@ fn what_c_allocates_is_known_by_where_it_goes() {
 }
 
 #[test]
+fn what_functions_in_functions_allocate_is_known() {
+    let Some(path) = binary(Compiler::Gcc, "nested.c", &["-O0", "-g"]) else { return };
+    let module = Module::open(&path).unwrap();
+    has(&module, "allocate.0", "struct pair 16");
+}
+
+#[test]
 fn what_cxx_allocates_is_known_by_where_it_goes() {
     for level in ["-O0", "-O2"] {
         let Some(path) = binary(Compiler::Gxx, "allocated.cc", &[level, "-g"]) else { continue };

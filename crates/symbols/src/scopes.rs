@@ -3,18 +3,20 @@
 //!
 //! Neighbours: `allocated` asks, `fields` reads types.
 
+use crate::entries::{is_space, parent};
 use crate::fields::{Types, language};
 use crate::origins::{MAX_REFERENCES, Origin, Origins, reference};
 use crate::reader::Reader;
 use gimli::constants as dw;
 use gimli::{
-    AttributeValue, DebuggingInformationEntry, Dwarf, Operation, Unit, UnitOffset,
+    AttributeValue, DebuggingInformationEntry, Dwarf, EntriesTreeNode, Operation, Unit, UnitOffset,
     UnitSectionOffset,
 };
 use std::collections::HashMap;
 use std::ops::Range;
 
 type Entry<'a> = DebuggingInformationEntry<'a, 'a, Reader>;
+type Node<'a, 'tree> = EntriesTreeNode<'a, 'a, 'tree, Reader>;
 
 /// Least bytes of a number that may say how much to allocate.
 const MIN_NUMBER: u64 = 4;
@@ -69,7 +71,6 @@ struct Scope {
 struct Outer {
     /// How deep its own entry lies.
     depth: isize,
-    entry: UnitOffset,
     ranges: Vec<Range<u64>>,
     is_inlined: bool,
 }
@@ -86,8 +87,6 @@ pub(crate) struct Function<'a> {
     pub returns: Option<UnitOffset>,
     /// First addresses of the unit's functions, and their entries.
     functions: HashMap<u64, UnitOffset>,
-    /// Classes around their members.
-    around: HashMap<UnitOffset, UnitOffset>,
     origins: Origins,
 }
 
@@ -102,52 +101,74 @@ impl<'a> Function<'a> {
             scopes: Vec::new(),
             returns: None,
             functions: HashMap::new(),
-            around: HashMap::new(),
             origins: Origins::default(),
         };
-        found.read(address)?;
+        // Most functions are in no other one, and what those hold need not be read.
+        let entry = found.find(address, false).or_else(|| found.find(address, true))?;
+        found.read(entry, address)?;
         (found.low < found.high).then_some(found)
     }
 
-    fn read(&mut self, address: u64) -> Option<()> {
+    /// The entry of the function with the code at `address`; notes where others begin. Functions
+    /// in functions are looked for if `inner`.
+    fn find(&mut self, address: u64, inner: bool) -> Option<UnitOffset> {
         let unit = self.types.unit;
-        let mut entries = unit.entries();
+        let mut tree = unit.entries_tree(None).ok()?;
+        self.find_in(tree.root().ok()?, address, inner)
+    }
+
+    fn find_in(&mut self, around: Node<'a, '_>, address: u64, inner: bool) -> Option<UnitOffset> {
+        let mut found = None;
+        let mut children = around.children();
+        while let Ok(Some(child)) = children.next() {
+            let entry = child.entry();
+            let holds = inner || is_space(entry.tag());
+            if entry.tag() == dw::DW_TAG_subprogram {
+                let ranges = self.ranges(entry);
+                if let Some(first) = ranges.first() {
+                    self.functions.insert(first.start, entry.offset());
+                }
+                let own = ranges.iter().any(|range| range.contains(&address));
+                found = found.or(own.then(|| entry.offset()));
+            }
+            if holds {
+                let deeper = self.find_in(child, address, inner);
+                found = found.or(deeper);
+            }
+        }
+        found
+    }
+
+    /// Reads the function at `entry`, which has the code at `address`.
+    fn read(&mut self, entry: UnitOffset, address: u64) -> Option<()> {
+        let mut entries = self.types.unit.entries_at_offset(entry).ok()?;
         let mut depth = 0;
-        // Depth of the function once it is found, and what lies around an entry.
-        let mut inside: Option<isize> = None;
         let mut outer: Vec<Outer> = Vec::new();
         let mut frame_base = None;
         while let Some((step, entry)) = entries.next_dfs().ok()? {
             depth += step;
-            outer.retain(|around| around.depth < depth);
-            inside = inside.filter(|of| *of < depth);
-            if let Some(class) = outer.last() {
-                self.around.insert(entry.offset(), class.entry);
+            if depth <= 0 && !outer.is_empty() {
+                break;
             }
+            outer.retain(|around| around.depth < depth);
             let mut ranges = Vec::new();
             match entry.tag() {
-                dw::DW_TAG_subprogram => {
+                dw::DW_TAG_subprogram if outer.is_empty() => {
                     ranges = self.ranges(entry);
-                    if let Some(first) = ranges.first() {
-                        self.functions.insert(first.start, entry.offset());
-                    }
-                    let own = ranges.iter().find(|range| range.contains(&address));
-                    if let Some(own) = own {
-                        (self.low, self.high) = (own.start, own.end);
-                        let origin = self.origins.of(&self.types, entry.offset());
-                        self.returns = self.type_through(entry);
-                        frame_base = self.frame_base(entry);
-                        self.scopes.push(Scope { ranges: ranges.clone(), origin });
-                        inside = Some(depth);
-                    }
+                    let own = ranges.iter().find(|range| range.contains(&address))?;
+                    (self.low, self.high) = (own.start, own.end);
+                    let origin = self.origins.of(&self.types, entry.offset());
+                    self.returns = self.type_through(entry);
+                    frame_base = self.frame_base(entry);
+                    self.scopes.push(Scope { ranges: ranges.clone(), origin });
                 }
-                dw::DW_TAG_inlined_subroutine if inside.is_some() => {
+                dw::DW_TAG_inlined_subroutine => {
                     ranges = self.ranges(entry);
                     let origin = self.origins.of(&self.types, entry.offset());
                     self.scopes.push(Scope { ranges: ranges.clone(), origin });
                 }
-                dw::DW_TAG_lexical_block if inside.is_some() => ranges = self.ranges(entry),
-                dw::DW_TAG_variable | dw::DW_TAG_formal_parameter if inside.is_some() => {
+                dw::DW_TAG_lexical_block => ranges = self.ranges(entry),
+                dw::DW_TAG_variable | dw::DW_TAG_formal_parameter => {
                     let around = outer.iter().rev().find(|around| !around.ranges.is_empty());
                     let scope = around.map(|around| around.ranges.clone()).unwrap_or_default();
                     let places = self.places(entry, &scope, frame_base);
@@ -160,10 +181,15 @@ impl<'a> Function<'a> {
                 }
                 _ => {}
             }
-            if entry.has_children() {
-                let is_inlined = entry.tag() == dw::DW_TAG_inlined_subroutine;
-                outer.push(Outer { depth, entry: entry.offset(), ranges, is_inlined });
+            if !entry.has_children() {
+                // A function without any ends with its entry.
+                if outer.is_empty() {
+                    break;
+                }
+                continue;
             }
+            let is_inlined = entry.tag() == dw::DW_TAG_inlined_subroutine;
+            outer.push(Outer { depth, ranges, is_inlined });
         }
         Some(())
     }
@@ -185,8 +211,9 @@ impl<'a> Function<'a> {
     pub fn of_template(&self, address: u64) -> Option<(Types<'_>, UnitOffset)> {
         let covers = |scope: &&Scope| scope.ranges.iter().any(|range| range.contains(&address));
         for scope in self.scopes.iter().rev().filter(covers) {
-            let class = self.around.get(&scope.origin.at).filter(|_| scope.origin.is_own());
-            let class = class.map(|at| scope.origin.beside(*at));
+            let own = scope.origin.is_own();
+            let class = own.then(|| parent(self.types.unit, scope.origin.at)).flatten();
+            let class = class.map(|at| scope.origin.beside(at));
             let of = [Some(scope.origin), class].into_iter().flatten();
             if let Some(found) = of.into_iter().find_map(|of| self.parameter_of(of)) {
                 return Some((self.origins.types(&self.types, scope.origin), found));
