@@ -6,6 +6,7 @@ use crate::wording::list;
 use analysis::{
     Axis, Communication, Evidence, Judgement, Metrics, Pattern, Phase, Progress, Recognised, Suited,
 };
+use std::iter;
 use types::numbers::{duration, grouped, percent, short};
 
 /// Threads that are named one by one.
@@ -154,12 +155,13 @@ fn phases(phases: &[Phase], progress: &Progress) -> Option<String> {
         Some(own) => duration(part * own.seconds),
         None => percent(part),
     };
-    let told: Vec<String> = phases
-        .iter()
-        .take(PHASES)
-        .map(|phase| {
+    let before = iter::once(None).chain(phases.iter().map(|phase| phase.pattern));
+    let told: Vec<String> = iter::zip(&phases[..phases.len().min(PHASES)], before)
+        .map(|(phase, before)| {
             let name = phase.pattern.map_or("not looked at", Pattern::name);
-            format!("{name} until {}", when(phase.end))
+            let is_again = phase.pattern.is_some() && phase.pattern == before;
+            let form = if is_again { " in another form" } else { "" };
+            format!("{name}{form} until {}", when(phase.end))
         })
         .collect();
     let more = match phases.len().saturating_sub(PHASES) {
@@ -171,7 +173,7 @@ fn phases(phases: &[Phase], progress: &Progress) -> Option<String> {
         (None, Axis::Work) => " of the program's work",
         (None, Axis::Time) => " of the recorded run",
     };
-    Some(format!("It has {} phases: {}{more}{of}.", phases.len(), list(&told)))
+    Some(format!("It has {} phases: {}{of}{more}.", phases.len(), list(&told)))
 }
 
 fn metrics(metrics: &Metrics, own_time: bool) -> String {
@@ -253,6 +255,27 @@ mod tests {
         assert_eq!(
             said(&progress),
             "It has 2 phases: silent until 4.00 s and all-to-all until 5.00 s of the program's own time."
+        );
+    }
+
+    #[test]
+    fn phases_of_one_pattern_are_told_apart_and_many_are_counted() {
+        let phase = |end, pattern| Phase {
+            start: 0.0,
+            end,
+            events: 5,
+            heterogeneity: 0.0,
+            pattern: Some(pattern),
+            confidence: None,
+        };
+        let mut found = vec![phase(0.1, Pattern::Silent), phase(0.2, Pattern::AllToAll)];
+        found.extend([0.3, 0.4, 0.5, 0.6, 1.0].map(|end| phase(end, Pattern::AllToAll)));
+        let said = phases(&found, &Progress::of(&sample(2, &[]).profile())).unwrap();
+        assert_eq!(
+            said,
+            "It has 7 phases: silent until 10 %, all-to-all until 20 %, all-to-all in another form until 30 %, \
+             all-to-all in another form until 40 % and all-to-all in another form until 50 % of the program's \
+             work, and 2 more."
         );
     }
 

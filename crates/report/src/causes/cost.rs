@@ -178,7 +178,8 @@ impl Cost {
                         "costs {range} of the processor time (a rough estimate{without})"
                     );
                 }
-                let share = share_words(share);
+                // Where nothing of it was seen it may cost something all the same.
+                let share = share_words(share.max(f64::MIN_POSITIVE));
                 let gain = self.gain.filter(|gain| self.worth && gain.times >= NOTABLE_GAIN);
                 let gain = gain.map_or(String::new(), |gain| format!(": {}", gain.words()));
                 format!(
@@ -244,6 +245,7 @@ mod tests {
             "costs less than 1 % of the processor time (estimate: at most 4 %)"
         );
         assert_eq!((small.advice(), small.caveat()), ("Hardly worth a change.", String::new()));
+        assert_eq!(cost(0.0, 0.04).words(), small.words());
         let unsure = cost(0.005, 0.3);
         assert_eq!(unsure.advice(), "Whether it is worth a change is not known.");
         let wide = Cost { low: Some(0.0), ..cost(0.25, 0.999) };
