@@ -1,7 +1,7 @@
 //! Where an entry of DWARF lies among others.
 //!
-//! Some compilers say where an entry's next sibling begins, so that what an entry holds need not be read
-//! to pass it: units of large programs have 100,000 entries and more.
+//! Some compilers say where an entry's next sibling begins, so that what an entry holds need not be
+//! read to pass it: units of large programs have 100,000 entries and more.
 
 use crate::reader::Reader;
 use gimli::constants as dw;

@@ -1,10 +1,13 @@
 //! Native time of a process: calls its threads back, and estimates what they did meanwhile.
 //!
 //! Threads that run the program's own code count nothing. What they executed is estimated by the
-//! processor time that the process took: at the rate of the light time before, and shared out over
-//! threads as then. Light code may be slower than the program's own; by how much, the system calls
-//! tell that the process makes in equal processor time, if it makes enough of them, or words in
-//! memory that grow with its work, and else the steps that light code makes for the recording.
+//! processor time that the process took: at the rate of the light time after it, and shared out
+//! over threads as then. Until that has come, that of the light time before has to do. The window
+//! that stands for the native time follows: where the program has come to code that executes less
+//! in equal time, the window is to stand for less. Light code may be slower than the program's own;
+//! by how much, the system calls tell that the process makes in equal processor time, if it makes
+//! enough of them, or words in memory that grow with its work, and else the steps that light code
+//! makes for the recording.
 
 use super::Process;
 use crate::switching::Code;
@@ -33,6 +36,17 @@ pub struct NativeTime {
     present: Option<Light>,
     /// What threads are estimated to have executed natively.
     estimated: BTreeMap<u32, Executed>,
+    /// Slices since the last light time.
+    guesses: Vec<Guess>,
+}
+
+/// What was estimated of a slice before the light time after it.
+struct Guess {
+    slice: u32,
+    /// Processor time, ns, and the work that threads counted all the same.
+    cpu_ns: u64,
+    counted: f64,
+    added: BTreeMap<u32, Executed>,
 }
 
 /// Light time.
@@ -74,9 +88,13 @@ impl NativeTime {
             && !light.executed.is_empty()
         {
             self.last = light;
+            self.guess_again(samples);
         }
         match code {
-            Code::Checked => self.comparison.end(),
+            Code::Checked => {
+                self.comparison.end();
+                self.guesses.clear();
+            }
             Code::Light => {
                 self.comparison.light(&did);
                 self.light_ns[0] += cpu_ns;
@@ -96,23 +114,49 @@ impl NativeTime {
     }
 
     fn add_native(&mut self, cpu_ns: u64, slice: u32, first: usize, samples: &mut Vec<Sample>) {
-        let sum =
-            |all: &mut dyn Iterator<Item = Executed>| all.map(|e| work(&e)).sum::<u64>() as f64;
-        let before = sum(&mut self.last.executed.values().copied());
-        let counted = sum(&mut samples[first..].iter().map(|sample| sample.executed));
+        let counted = sum(samples[first..].iter().map(|sample| &sample.executed));
+        let mut guess = Guess { slice, cpu_ns, counted, added: BTreeMap::new() };
+        self.put(&mut guess, samples);
+        self.guesses.push(guess);
+    }
+
+    /// Light time has come after slices of which there are guesses.
+    fn guess_again(&mut self, samples: &mut Vec<Sample>) {
+        for mut guess in std::mem::take(&mut self.guesses) {
+            let first = samples.partition_point(|sample| sample.slice < guess.slice);
+            let of_slice = samples[first..].iter_mut();
+            for sample in of_slice.take_while(|sample| sample.slice == guess.slice) {
+                if let Some(added) = guess.added.get(&sample.thread) {
+                    take(&mut sample.executed, added);
+                }
+            }
+            for (thread, added) in std::mem::take(&mut guess.added) {
+                take(self.estimated.entry(thread).or_default(), &added);
+            }
+            self.put(&mut guess, samples);
+        }
+    }
+
+    /// Adds what was executed in a slice, by the last light time.
+    fn put(&mut self, guess: &mut Guess, samples: &mut Vec<Sample>) {
+        let before = sum(self.last.executed.values());
         if self.last.cpu_ns == 0 || before == 0.0 {
             return;
         }
-        let expected = before * cpu_ns as f64 / self.last.cpu_ns as f64 * self.faster();
-        let times = (expected - counted).max(0.0) / before;
+        let expected = before * guess.cpu_ns as f64 / self.last.cpu_ns as f64 * self.faster();
+        let times = (expected - guess.counted).max(0.0) / before;
+        let first = samples.partition_point(|sample| sample.slice < guess.slice);
+        let mut of_slice = samples.split_off(first);
+        let behind = of_slice.partition_point(|sample| sample.slice <= guess.slice);
+        let behind = of_slice.split_off(behind);
         for (&thread, &executed) in &self.last.executed {
             let executed = executed.map(|count| (count as f64 * times).round() as u64);
             timeline::add(self.estimated.entry(thread).or_default(), &executed);
-            samples.push(Sample { slice, thread, executed });
+            of_slice.push(Sample { slice: guess.slice, thread, executed });
+            guess.added.insert(thread, executed);
         }
-        let mut of_slice = samples.split_off(first);
         join_equal(&mut of_slice);
-        samples.append(&mut of_slice);
+        samples.extend(of_slice.into_iter().chain(behind));
     }
 
     /// How many times faster than light code the program's own is.
@@ -122,6 +166,16 @@ impl NativeTime {
             (all as f64 / all.saturating_sub(steps).max(1) as f64).clamp(1.0, MAX_FASTER)
         })
     }
+}
+
+/// The work in all of it.
+fn sum<'a>(executed: impl Iterator<Item = &'a Executed>) -> f64 {
+    executed.map(work).sum::<u64>() as f64
+}
+
+/// Takes a part away.
+fn take(from: &mut Executed, part: &Executed) {
+    from.iter_mut().zip(part).for_each(|(all, part)| *all = all.saturating_sub(*part));
 }
 
 /// The kernel's `siginfo_t` of a signal that was sent with a value.

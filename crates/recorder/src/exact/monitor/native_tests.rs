@@ -32,6 +32,23 @@ fn native_time_counts_at_the_rate_of_the_light_time_before() {
     assert_eq!(estimated.len(), 2);
 }
 
+/// The window after it stands for the native time, and has come where the light time was.
+#[test]
+fn the_light_time_after_native_time_tells_better() {
+    let (mut time, mut samples) = after_light(0);
+    samples.push(sample(4, 1, 400));
+    time.add(Code::Native, did(50 * MS, 0), 4, &mut samples);
+    samples.push(sample(5, 0, 500));
+    time.add(Code::Light, did(10 * MS, 0), 5, &mut samples);
+    time.add(Code::Checked, did(10 * MS, 0), 6, &mut samples);
+    // 2500 in 50 ms, of which 400 were counted.
+    let first = samples.iter().position(|sample| sample.slice == 4).unwrap();
+    let told: Vec<_> =
+        samples[first..].iter().map(|s| (s.slice, s.thread, s.executed[0])).collect();
+    assert_eq!(told, [(4, 0, 2100), (4, 1, 400), (4, 2, 0), (5, 0, 500)]);
+    assert_eq!(time.into_estimated()[&0][0], 2100);
+}
+
 #[test]
 fn light_time_in_pieces_tells_the_rate_by_all_that_have_settled() {
     let mut time = NativeTime::default();
