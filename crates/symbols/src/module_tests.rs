@@ -357,6 +357,17 @@ fn what_functions_in_functions_allocate_is_known() {
     let Some(path) = binary(Compiler::Gcc, "nested.c", &["-O0", "-g"]) else { return };
     let module = Module::open(&path).unwrap();
     has(&module, "allocate.0", "struct pair 16");
+    let locals = |function: &str| {
+        let names = module.elf.names();
+        let mut symbols = names.tables.functions.within(0, u64::MAX);
+        let symbol = symbols.find(|symbol| symbol.name == function).unwrap();
+        let segment = module.elf.segments.iter().find(|segment| segment.executable).unwrap();
+        let last = symbol.address + symbol.size - 1 - segment.address + segment.file_offset;
+        module.locals(last).into_iter().map(|local| local.name).collect::<Vec<_>>()
+    };
+    assert!(locals("allocate.0").contains(&"made".to_owned()));
+    assert!(locals("sum").contains(&"all".to_owned()), "{:?}", locals("sum"));
+    assert!(!locals("sum").contains(&"made".to_owned()));
 }
 
 #[test]

@@ -153,7 +153,9 @@ impl<'a> Function<'a> {
             outer.retain(|around| around.depth < depth);
             let mut ranges = Vec::new();
             match entry.tag() {
-                dw::DW_TAG_subprogram if outer.is_empty() => {
+                // One in this function, whose variables are only where its own code is.
+                dw::DW_TAG_subprogram if !outer.is_empty() => ranges = self.ranges(entry),
+                dw::DW_TAG_subprogram => {
                     ranges = self.ranges(entry);
                     let own = ranges.iter().find(|range| range.contains(&address))?;
                     (self.low, self.high) = (own.start, own.end);

@@ -285,8 +285,8 @@ impl Scheduler {
     }
 
     /// Whether looking at what is allocated takes more than its part of what the budget gives, so
-    /// that less of it is to be done between windows. `off` is what was spent there since that was
-    /// last decided, for hooks as far as these can be left out.
+    /// that less of it is to be done between windows. `off` is what was spent there since the last
+    /// such decision; of its hooks, only those count that could be left out.
     pub fn hooks_are_too_dear(&self, seen: &Observation, off: &Spent) -> bool {
         let Some(budget) = self.budget(seen) else { return false };
         let alone = off.cpu as f64 / self.costs(seen).cpu.off;
