@@ -14,6 +14,7 @@ mod expected;
 mod group;
 mod latent;
 mod memory;
+mod origins;
 mod own;
 mod passing;
 mod price;
@@ -33,8 +34,9 @@ use crate::causes::constants::{
     FALSE_WORTH, FEW_LINES, LISTED, MIN_EVENTS, MIN_EVENTS_APART, MIN_HITS, OTHER_WORTH,
 };
 use crate::causes::expected::Visits;
-use crate::causes::group::{Class, Group, Origins};
+use crate::causes::group::{Class, Group};
 use crate::causes::memory::Memory;
+use crate::causes::origins::Origins;
 use crate::causes::passing::Order;
 use crate::causes::price::{Costs, Visited};
 use crate::causes::range::End;
@@ -315,16 +317,6 @@ impl Telling<'_> {
         }
     }
 
-    /// Whether most takes of a group's lines are by atomic instructions.
-    fn is_by_atomics(&self, group: &Group) -> bool {
-        let takes = |atomic: bool| -> u64 {
-            let sides = group.sides.iter();
-            let of_kind = sides.filter(|(origin, _)| self.origins.get(**origin).atomic == atomic);
-            of_kind.map(|(_, side)| side.takes).sum()
-        };
-        takes(true) > takes(false)
-    }
-
     /// Whether a group is looked at; `most` transfers may be made by its threads.
     fn is_listed(&self, group: &Group, most: Option<AtMost>) -> bool {
         let told = group.class != Class::Unknown && group.events >= MIN_EVENTS_APART;
@@ -353,7 +345,7 @@ impl Telling<'_> {
             visited: Visited {
                 visits: self.visits.count(&group.lines),
                 likely: self.visits.likely(&group.lines, &self.costs.pace()),
-                atomically: self.is_by_atomics(group),
+                atomically: group.is_by_atomics(&self.origins),
             },
             order: Order::of(group.streams, self.knows_order),
         };

@@ -13,8 +13,9 @@ mod on_line;
 mod separate;
 
 use crate::causes::constants::{FEW_LINES, LOOKED_AT, NOTABLE_BESIDE, NOTABLE_FALSE, SOME_FALSE};
-use crate::causes::group::{Class, Group, Origins};
+use crate::causes::group::{Class, Group};
 use crate::causes::memory::Memory;
+use crate::causes::origins::Origins;
 use crate::causes::side::{ByThread, Side};
 use crate::causes::synchronization::Sync;
 use crate::causes::{CauseKind, words};

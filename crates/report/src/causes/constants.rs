@@ -46,6 +46,12 @@ pub(super) const SOME_FALSE: f64 = 0.05;
 /// line of its own, however many of its transfers are false sharing.
 pub(super) const MAX_PADDED: u64 = 1 << 20;
 
+// `group/elements.rs`
+
+/// Share of the events of an array's elements that is the first thread's at each from which on
+/// threads have elements of their own. Two threads that take locks at random have half of each.
+pub(super) const OWN_ELEMENTS: f64 = 0.8;
+
 // `cost.rs`
 
 /// Share of the processor time below which a finding is hardly worth it: two runs of one program

@@ -8,16 +8,19 @@
 //! joins that. Pure. Neighbours: `code` says where sites are, `causes` makes findings of groups.
 
 mod bytes;
+mod elements;
 mod unite;
 
-use crate::causes::code::{Origin, leads_from};
+use crate::causes::code::Origin;
 use crate::causes::constants::{BACK_AND_FORTH, MAIN_PLACE, SMALL};
+use crate::causes::origins::Origins;
 use crate::causes::side::Side;
 use crate::causes::synchronization::Sync;
 use crate::lines::moves_a_line;
 use analysis::Gaps;
-use profile::{BlockRow, EventRow, Profile, SiteRow};
+use profile::{BlockRow, EventRow, Profile};
 
+use elements::Elements;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use types::{CommKind, Sharing};
 pub(super) use unite::joined_by_object;
@@ -66,13 +69,16 @@ pub(super) struct Group {
     pub gaps: Gaps,
     /// Events of which it was seen whether they followed another one, and those that did.
     pub streams: (u64, u64),
+    /// The same of those that read.
+    pub read_streams: (u64, u64),
 }
 
 impl Group {
     fn new(class: Class) -> Self {
         let (objects, lines, sides, takers) = Default::default();
         let (pairs, syncs, gaps) = Default::default();
-        let (events, falsely, apart, hits, beside, streams) = Default::default();
+        let (events, falsely, apart, hits, beside) = Default::default();
+        let (streams, read_streams) = Default::default();
         Self {
             class,
             objects,
@@ -88,6 +94,7 @@ impl Group {
             takers,
             gaps,
             streams,
+            read_streams,
         }
     }
 
@@ -122,7 +129,11 @@ impl Group {
     /// Threads that take line after line do not fight: they come when the other one is done.
     pub(super) fn is_fought_over(&self) -> bool {
         let lines = self.lines.len() as u64;
-        let (seen, followed) = self.streams;
+        // A write to a line that was read right before always follows.
+        let (seen, followed) = match 4 * self.read_streams.0 >= self.streams.0 {
+            true => self.read_streams,
+            false => self.streams,
+        };
         if lines == 0 || self.events / lines < BACK_AND_FORTH || 2 * followed > seen {
             return false;
         }
@@ -138,13 +149,23 @@ impl Group {
         several.count() as u64 * 2 > lines
     }
 
+    /// Whether most takes of its lines are by atomic instructions.
+    pub(super) fn is_by_atomics(&self, origins: &Origins) -> bool {
+        let takes = |atomic: bool| -> u64 {
+            let sides = self.sides.iter();
+            let of_kind = sides.filter(|(origin, _)| origins.get(**origin).atomic == atomic);
+            of_kind.map(|(_, side)| side.takes).sum()
+        };
+        takes(true) > takes(false)
+    }
+
     /// The known line with the most events.
     pub(super) fn hottest(&self) -> Option<u64> {
         self.lines.iter().rev().max_by_key(|(_, events)| **events).map(|(line, _)| *line)
     }
 
     fn add(&mut self, one: &One<'_>) {
-        let One { event, from, to, beside, same_bytes } = *one;
+        let One { event, from, to, beside, same_bytes, .. } = *one;
         self.events = self.events.saturating_add(event.count);
         let pair = (event.from.0.min(event.to.0), event.from.0.max(event.to.0));
         *self.pairs.entry(pair).or_default() += event.count;
@@ -154,7 +175,11 @@ impl Group {
         self.hits += event.hits;
         self.gaps.add(event);
         let seen = if event.hits > 0 { event.hits } else { event.count };
-        self.streams = (self.streams.0 + seen, self.streams.1 + event.streamed.min(seen));
+        let add = |to: &mut (u64, u64)| *to = (to.0 + seen, to.1 + event.streamed.min(seen));
+        add(&mut self.streams);
+        if event.kind == CommKind::Raw {
+            add(&mut self.read_streams);
+        }
         if event.sharing == Sharing::False {
             self.falsely = self.falsely.saturating_add(event.count);
         }
@@ -200,103 +225,10 @@ impl Group {
             .for_each(|(at, side)| self.sides.entry(at).or_default().merge(side));
         self.takers.extend(other.takers);
         self.gaps.join(&other.gaps);
-        self.streams = (self.streams.0 + other.streams.0, self.streams.1 + other.streams.1);
+        let add = |to: &mut (u64, u64), own: (u64, u64)| *to = (to.0 + own.0, to.1 + own.1);
+        add(&mut self.streams, other.streams);
+        add(&mut self.read_streams, other.read_streams);
     }
-}
-
-/// The origins of a profile's sites, equal ones once.
-pub(super) struct Origins {
-    pub list: Vec<Origin>,
-    of_site: Vec<u32>,
-    /// Of a site and a thread, where threads came there on different ways.
-    of_thread: HashMap<(u32, u32), u32>,
-}
-
-impl Origins {
-    pub(super) fn of(profile: &Profile, paths: &HashMap<u32, Vec<&str>>) -> Self {
-        let mut known: BTreeMap<Origin, u32> = BTreeMap::new();
-        let mut list = Vec::new();
-        let files = files(profile);
-        let mut number = |site: &SiteRow, paths: &[&str]| {
-            let mut origin = Origin::of(site, paths);
-            if let Some(Some(whole)) = files.get(origin.place.file.as_str()) {
-                origin.place.file = (*whole).to_owned();
-            }
-            // One place is one side, whoever calls it.
-            let callers = std::mem::take(&mut origin.callers);
-            *known.entry(origin.clone()).or_insert_with(|| {
-                list.push(Origin { callers, ..origin });
-                list.len() as u32 - 1
-            })
-        };
-        let starts = starts(profile);
-        let (mut of_site, mut of_thread) = (Vec::new(), HashMap::new());
-        for (site, row) in (0_u32..).zip(&profile.sites) {
-            let paths = paths.get(&site).map_or(&[][..], Vec::as_slice);
-            of_site.push(number(row, paths));
-            if paths.len() < 2 {
-                continue;
-            }
-            for (&start, threads) in &starts {
-                let own = number(row, &paths_from(start, paths, &starts));
-                if of_site.last() != Some(&own) {
-                    of_thread.extend(threads.iter().map(|thread| ((site, *thread), own)));
-                }
-            }
-        }
-        Self { list, of_site, of_thread }
-    }
-
-    /// The origin of an access at a site by a thread.
-    fn of_access(&self, site: u32, thread: u32) -> u32 {
-        let of_site = || self.of_site.get(site as usize).copied();
-        self.of_thread.get(&(site, thread)).copied().or_else(of_site).unwrap_or(0)
-    }
-
-    pub(super) fn get(&self, origin: u32) -> &Origin {
-        &self.list[origin as usize]
-    }
-}
-
-/// Whole names of files by their last parts, which is all that frames of callers have; `None`:
-/// there are several.
-fn files(profile: &Profile) -> HashMap<&str, Option<&str>> {
-    let mut files: HashMap<&str, Option<&str>> = HashMap::new();
-    for whole in profile.sites.iter().map(|site| site.file.as_str()) {
-        let Some((_, last)) = whole.rsplit_once('/') else { continue };
-        let known = files.entry(last).or_insert(Some(whole));
-        *known = known.filter(|known| *known == whole);
-    }
-    files
-}
-
-/// Threads by the function in which they start.
-fn starts(profile: &Profile) -> BTreeMap<&str, Vec<u32>> {
-    let mut starts: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
-    for row in &profile.threads {
-        let start = if row.identity.parent.is_none() { "main" } else { &row.start_symbol };
-        starts.entry(start).or_default().push(row.id.0);
-    }
-    starts
-}
-
-/// Those of the paths to a site that a thread with this start may have taken: one lock is taken by
-/// several functions, and each has threads of its own.
-fn paths_from<'a>(
-    start: &str,
-    paths: &[&'a str],
-    starts: &BTreeMap<&str, Vec<u32>>,
-) -> Vec<&'a str> {
-    let of = |is: &dyn Fn(&str) -> bool| -> Vec<&'a str> {
-        paths.iter().copied().filter(|path| is(path)).collect()
-    };
-    let own = of(&|path| leads_from(path, start));
-    if !own.is_empty() {
-        return own;
-    }
-    let others = || starts.keys().filter(|other| **other != start);
-    let free = of(&|path| !others().any(|other| leads_from(path, other)));
-    if free.is_empty() { paths.to_vec() } else { free }
 }
 
 /// What groups are told apart by before the code is looked at: kind of sharing, and the object.
@@ -309,19 +241,25 @@ pub(super) fn groups(profile: &Profile, origins: &Origins) -> Vec<Group> {
     let mut beside: HashMap<u64, u64> = HashMap::new();
     let events: Vec<&EventRow> =
         profile.events.iter().filter(|event| moves_a_line(event)).collect();
+    let elements = Elements::of(profile, &events);
     for chunk in events.chunk_by(|a, b| (a.line, a.object) == (b.line, b.object)) {
         let mut unit = Vec::new();
         for event in chunk.iter().copied() {
-            let one = One::of(event, origins);
+            let one = One::of(event, origins, &elements);
             if one.beside {
                 *beside.entry(event.line).or_default() += event.count;
             }
-            match sync_of(&one, origins) {
+            match one.sync {
                 Some(sync) => synchronizing.push((sync, one)),
                 None => unit.push(one),
             }
         }
-        for unit in units(unit, chunk[0].line == 0) {
+        let (by_atomics, unit) = match unit.len() < chunk.len() {
+            true => unit.into_iter().partition(|one| one.needs_no_lock(origins)),
+            false => (Vec::new(), unit),
+        };
+        let apart = chunk[0].line == 0;
+        for unit in units(unit, apart).into_iter().chain(units(by_atomics, apart)) {
             let key = (unit.class, object_key(profile, chunk[0].object, chunk[0].line));
             data.entry(key).or_default().push(unit);
         }
@@ -338,7 +276,8 @@ pub(super) fn groups(profile: &Profile, origins: &Origins) -> Vec<Group> {
     let together = |line, objects: [u32; 2]| {
         objects[0] == objects[1] || are_apart(&profile.blocks, line, objects)
     };
-    unite(without_small(all), synchronization, together)
+    let by_atomics = |group: &Group| group.is_by_atomics(origins);
+    unite(without_small(all), synchronization, together, by_atomics)
 }
 
 /// Whether what two objects have on a line does not overlap: else one was there after the other.
@@ -386,6 +325,8 @@ struct One<'a> {
     event: &'a EventRow,
     from: u32,
     to: u32,
+    /// What it synchronises by; `None`: it is about data.
+    sync: Option<Sync>,
     /// Between synchronisation and other data on its line.
     beside: bool,
     /// About different bytes, of those that both threads use.
@@ -393,11 +334,20 @@ struct One<'a> {
 }
 
 impl<'a> One<'a> {
-    fn of(event: &'a EventRow, origins: &Origins) -> Self {
+    fn of(event: &'a EventRow, origins: &Origins, elements: &Elements) -> Self {
         let from = origins.of_access(event.from_site, event.from.0);
         let to = origins.of_access(event.to_site, event.to.0);
-        let beside = is_beside(event, origins.get(from), origins.get(to));
-        Self { event, from, to, beside, same_bytes: false }
+        let syncs = [origins.get(from).sync, origins.get(to).sync];
+        let of_own = syncs.into_iter().flatten().all(lies_in_program) && elements.are_apart(event);
+        let beside = !of_own && is_beside(event, syncs);
+        let sync = sync_of(syncs).filter(|_| !of_own && !beside);
+        Self { event, from, to, sync, beside, same_bytes: false }
+    }
+
+    /// Whether both sides are atomic, on the same bytes: what a lock beside them does not guard.
+    fn needs_no_lock(&self, origins: &Origins) -> bool {
+        let is_atomic = |origin| origins.get(origin).atomic;
+        self.event.sharing != Sharing::False && is_atomic(self.from) && is_atomic(self.to)
     }
 
     /// As it is to be judged.
@@ -412,21 +362,22 @@ struct Unit<'a> {
     events: Vec<One<'a>>,
 }
 
-fn is_beside(event: &EventRow, from: &Origin, to: &Origin) -> bool {
-    let by_program = |sync: Sync| sync.is_placed_by_program() || sync == Sync::References;
-    let mixed = match (from.sync, to.sync) {
-        (Some(sync), None) | (None, Some(sync)) => by_program(sync),
+/// Whether the program decides where what threads synchronise by lies.
+fn lies_in_program(sync: Sync) -> bool {
+    sync.is_placed_by_program() || sync == Sync::References
+}
+
+/// Whether an event is about data beside what threads synchronise by; of its two sides.
+fn is_beside(event: &EventRow, syncs: [Option<Sync>; 2]) -> bool {
+    let mixed = match syncs {
+        [Some(sync), None] | [None, Some(sync)] => lies_in_program(sync),
         _ => false,
     };
     mixed && event.sharing == Sharing::False
 }
 
-/// What an event synchronises by; `None`: it is about data.
-fn sync_of(one: &One<'_>, origins: &Origins) -> Option<Sync> {
-    if one.beside {
-        return None;
-    }
-    let (from, to) = (origins.get(one.from).sync, origins.get(one.to).sync);
+/// What an event synchronises by, of what its two sides do.
+fn sync_of([from, to]: [Option<Sync>; 2]) -> Option<Sync> {
     // Helpers of locks that have no name of their own count as threads' start and end.
     let clear = |sync: &Sync| *sync != Sync::Threads;
     to.filter(clear).or(from.filter(clear)).or(to).or(from)
@@ -434,8 +385,7 @@ fn sync_of(one: &One<'_>, origins: &Origins) -> Option<Sync> {
 
 fn sync_key(profile: &Profile, object: u32, sync: Sync, origin: &Origin) -> String {
     let row = profile.objects.get(object as usize);
-    let by_object = sync.is_placed_by_program() || sync == Sync::References;
-    match row.filter(|row| !row.name.is_empty() && by_object) {
+    match row.filter(|row| !row.name.is_empty() && lies_in_program(sync)) {
         Some(row) => format!("{} {}", row.region, row.wanted().name),
         None if sync.is_of_process() || !origin.of_program => String::new(),
         None => origin.place.short(),

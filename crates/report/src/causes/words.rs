@@ -4,8 +4,9 @@
 
 use crate::causes::advice::Language;
 use crate::causes::code::Origin;
-use crate::causes::group::{Class, Group, Origins};
+use crate::causes::group::{Class, Group};
 use crate::causes::memory::{LINE, Memory, Piece, array_of};
+use crate::causes::origins::Origins;
 use crate::causes::own::{Known, are_own};
 use crate::causes::side::{ByThread, Side as Seen};
 use crate::causes::{CauseKind, Part, Side};

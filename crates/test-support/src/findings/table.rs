@@ -109,6 +109,17 @@ pub const PROGRAMS: &[Program] = &[
         }),
         mended: true,
     },
+    Program {
+        file: "worker_locks.cpp",
+        work: 10_000_000,
+        expected: Some(Expected {
+            kinds: FALSE_SHARING,
+            object: &["in main at"],
+            fields: &["lock", "done"],
+            sides: &[("add", &["add"])],
+        }),
+        mended: true,
+    },
     // Neighbours that have nothing to do with each other.
     Program {
         file: "packed_counters.cpp",

@@ -10,20 +10,24 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Joins what is one cause; most events first.
 ///
-/// `together` says whether two objects were on a line at the same time.
+/// `together` says whether two objects were on a line at the same time, `by_atomics` whether what a
+/// group does takes no lock.
 pub(super) fn unite(
     mut data: Vec<Group>,
     synchronization: Vec<Group>,
     together: impl Fn(u64, [u32; 2]) -> bool,
+    by_atomics: impl Fn(&Group) -> bool,
 ) -> Vec<Group> {
     let mut locks = absorbed(synchronization, |lock, other| {
         both_placed(lock, other) && on_its_lines(lock, other)
     });
     data.retain_mut(|group| {
+        let takes_no_lock = by_atomics(group);
         let guards = |lock: &&mut Group| {
             placed(lock) && lock.events >= group.events && {
                 let beside = group.beside * 2 > group.events && on_its_lines(lock, group);
-                beside || (lock.object() == group.object() && lock.object() != 0 && few(group))
+                let is_one = lock.object() == group.object() && lock.object() != 0;
+                beside || (is_one && few(group) && !takes_no_lock)
             }
         };
         match locks.iter_mut().filter(guards).max_by_key(|lock| lock.events) {

@@ -210,3 +210,35 @@ fn elements_of_large_arrays_are_not_padded() {
     assert!(advice(1 << 10).starts_with("Stride 8 → 64 bytes"), "{}", advice(1 << 10));
     assert!(advice(1 << 20).starts_with("Do not pad its elements"), "{}", advice(1 << 20));
 }
+
+/// Elements of 48 bytes, whose code is that of mutexes: the first event is between two of them.
+#[test]
+fn locks_of_each_thread_that_share_a_line_are_false_sharing() {
+    let (waw, apart) = (CommKind::Waw, Sharing::False);
+    let cause_of = |list: &[(u32, u32, u64, u64)]| {
+        let mut profile = locking();
+        let site = profile.sites.len() as u32 - 1;
+        let (from_site, to_site, count) = (site, site, 1000);
+        let first = EventRow { from_site, to_site, count, ..profile.events[0] };
+        let object = profile.objects.len() as u32;
+        profile.objects.push(ObjectRow { stride: 48, bytes: 96, ..made(96) });
+        let (start, bytes, thread, lifetime_ns) = (LINE, 96, None, None);
+        profile.blocks =
+            vec![profile::BlockRow { object, start, ordinal: 0, bytes, thread, lifetime_ns }];
+        let event = |&(from, to, from_bytes, to_bytes): &(u32, u32, u64, u64)| {
+            let sharing = if from_bytes == to_bytes { Sharing::True } else { apart };
+            let row = event((from, to, waw), LINE, (from_bytes, to_bytes), &first);
+            EventRow { object, sharing, ..row }
+        };
+        profile.events = list.iter().map(event).collect();
+        found(&in_order(profile)).remove(0)
+    };
+    let (one, other) = (0xff, 0xff << 48);
+    let own = [(1, 2, one, other), (2, 1, other, one)];
+    let cause = cause_of(&own);
+    assert_eq!(cause.kind, CauseKind::FalseSharing);
+    assert!(cause.advice.starts_with("Stride 48 → 64 bytes"), "{}", cause.advice);
+    let taken_by_all = [(1, 2, one, one), (2, 1, other, other)];
+    let cause = cause_of(&[own, taken_by_all].concat());
+    assert_eq!(cause.kind, CauseKind::Synchronization);
+}
