@@ -116,6 +116,7 @@ fn launch_natively(
         streams: Streams::Inherited,
         adopt_orphans: false,
         gate: None,
+        guarded: false,
     };
     let running = launch.start()?;
     let wanted = Wanted::Processes(vec![running.pid() as u32]);

@@ -211,7 +211,8 @@ pub(crate) fn causes(profile: &Profile, placement: Option<&Placement>) -> Causes
     let all = totals.raw.saturating_add(totals.waw).max(on_sites);
     let part = |events: u64| events as f64 / all as f64;
     let of_sync = groups.iter().filter(|group| matches!(group.class, Class::Sync(_)));
-    let synchronization = part(of_sync.map(|group| group.events).fold(0, u64::saturating_add));
+    let own = of_sync.map(|group| group.events.saturating_sub(group.guarded.values().sum()));
+    let synchronization = part(own.fold(0, u64::saturating_add));
     let knows_order = profile.events.iter().any(|event| event.streamed > 0);
     let telling = Telling {
         profile,
@@ -397,7 +398,7 @@ fn finding(
     };
     let sides = words::sides(group, origins, memory);
     let title = words::title(kind, group, &object, &sides);
-    let evidence = words::evidence(&sides, &object);
+    let evidence = words::evidence(&sides, &object) + &words::guarded(group, memory);
     let advice = advice::advice(kind, group, origins, memory);
     let cost = cost(kind, group, &seen, costs);
     let Seen { hits, share, served, .. } = seen;
@@ -485,11 +486,11 @@ fn kind(group: &Group) -> CauseKind {
     }
     let writers = group.writers();
     // More lines than a few for each writer are buffers that are handed on.
-    let few = group.lines.len() <= FEW_LINES * writers.len();
+    let few = group.hot_lines() <= FEW_LINES * writers.len();
     if writers.len() > 1 && few && group.has_one_writer_each() {
         return CauseKind::OneWriter;
     }
-    let many = group.lines.len() > FEW_LINES && !(writers.len() > 1 && group.is_fought_over());
+    let many = group.hot_lines() > FEW_LINES && !(writers.len() > 1 && group.is_fought_over());
     match writers.len() {
         _ if group.lines.is_empty() || many => CauseKind::Transferred,
         0 | 1 => CauseKind::OneWriter,

@@ -114,7 +114,7 @@ fn text(change: Change, falsely: Change) -> String {
 
 /// The most important change.
 fn headline(found: &ObjectChanges) -> String {
-    if let Some(why) = found.incomparable {
+    if let Some(why) = found.incomparable.filter(|why| !is_told(found, *why)) {
         return incomparable(why);
     }
     let all = found.all.map(|amount| amount.events.max(1.0));
@@ -153,6 +153,13 @@ fn headline(found: &ObjectChanges) -> String {
             number(b.false_sharing[1])
         ));
     }
+    if let Some(Incomparable::Apart([a, b])) = found.incomparable {
+        let (a, b) = (percent(a), percent(b));
+        sentence.push_str(&format!(
+            " Of the time in which threads could run at once, they did for {a} in A and for {b} in B, so other amounts \
+             do not compare."
+        ));
+    }
     if let Some([a, b]) = found.seconds {
         sentence.push_str(&format!(
             " The run took {} s before and {} s after.",
@@ -161,6 +168,11 @@ fn headline(found: &ObjectChanges) -> String {
         ));
     }
     sentence
+}
+
+/// Whether what became of the object with the most events is certain all the same.
+fn is_told(found: &ObjectChanges, why: Incomparable) -> bool {
+    found.list.first().is_some_and(|first| why.tells(first.change))
 }
 
 fn incomparable(why: Incomparable) -> String {

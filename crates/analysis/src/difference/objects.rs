@@ -57,8 +57,21 @@ pub enum Incomparable {
     /// One was recorded in too few windows to tell amounts.
     FewWindows,
     /// In one, threads hardly ran at the same time, but did in the other: the parts of the time in
-    /// which they could.
+    /// which they could. That one of them has fewer events [may be certain](Self::tells).
     Apart([f64; 2]),
+}
+
+impl Incomparable {
+    /// Whether a change is certain all the same: threads that met more often as they ran at once
+    /// more often did not do so because of that if there are fewer events.
+    pub fn tells(self, change: Change) -> bool {
+        let Incomparable::Apart([a, b]) = self else { return false };
+        match change {
+            Change::Gone | Change::Less => b >= a,
+            Change::New | Change::More => a >= b,
+            _ => false,
+        }
+    }
 }
 
 /// One object in both runs.
@@ -128,7 +141,7 @@ pub fn object_changes(a: &Profile, b: &Profile) -> Option<ObjectChanges> {
     let incomparable = incomparable(a, b);
     let mut list: Vec<ObjectChange> = matched(&sides[0].objects, &sides[1].objects)
         .into_iter()
-        .map(|pair| change(pair, &sides, incomparable.is_some()))
+        .map(|pair| change(pair, &sides, incomparable))
         .collect();
     let most = |c: &ObjectChange| c.events[0].events.max(c.events[1].events);
     list.sort_by(|x, y| most(y).total_cmp(&most(x)).then_with(|| x.name.cmp(&y.name)));
@@ -341,7 +354,7 @@ fn lasting(name: &str) -> &str {
 fn change(
     pair: (Option<&Object>, Option<&Object>),
     sides: &[Side; 2],
-    incomparable: bool,
+    incomparable: Option<Incomparable>,
 ) -> ObjectChange {
     let of = [pair.0, pair.1];
     let row = of[1].or(of[0]).map(|object| &object.row).expect("one of both");
@@ -352,8 +365,8 @@ fn change(
     let false_sharing = [0, 1].map(|side| amount(side, |object| object.falsely));
     let judge = |[a, b]: [EventCount; 2]| match judge(a, b) {
         Change::Nothing => Change::Nothing,
-        _ if incomparable => Change::NotEnough,
-        change => change,
+        change if incomparable.is_none_or(|why| why.tells(change)) => change,
+        _ => Change::NotEnough,
     };
     let size = |wanted: fn(&ObjectRow) -> u64| of.map(|o| o.map_or(0, |o| wanted(&o.row)));
     ObjectChange {

@@ -157,6 +157,13 @@ fn runs_whose_threads_never_met_do_not_compare() {
     let found = object_changes(&at_once, &in_turn).unwrap();
     assert!(matches!(found.incomparable, Some(Incomparable::Apart([1.0, 0.0]))), "{found:?}");
     assert_eq!(found.list[0].change, Change::NotEnough);
+    // What is gone though threads ran at once is gone.
+    let mended = Profile { events: Vec::new(), ..at_once.clone() };
+    let gone = |a: &Profile, b: &Profile| object_changes(a, b).unwrap().list[0].change;
+    assert_eq!(gone(&in_turn, &mended), Change::Gone);
+    let mended_in_turn = Profile { events: Vec::new(), ..in_turn.clone() };
+    assert_eq!(gone(&at_once, &mended_in_turn), Change::NotEnough);
+    assert_eq!(gone(&mended_in_turn, &at_once), Change::NotEnough);
     assert_eq!(object_changes(&at_once, &at_once).unwrap().incomparable, None);
     assert_eq!(object_changes(&in_turn, &in_turn).unwrap().incomparable, None);
 }

@@ -95,6 +95,8 @@ pub struct Launch<'a> {
     pub streams: Streams,
     /// Become the parent of processes that lose theirs, so that they can be counted at the end.
     pub adopt_orphans: bool,
+    /// Whether the program is killed should we be: it would run on, slow and to no purpose.
+    pub guarded: bool,
     /// Where the new process waits before it executes the program.
     pub gate: Option<&'a Gate>,
 }
@@ -208,7 +210,7 @@ impl Launch<'_> {
         signals::forward();
         set_subreaper(self.adopt_orphans);
         // Where there can be no further process, the program runs without.
-        let guard = Guard::new();
+        let guard = if self.guarded { Guard::new() } else { None };
         let watched = guard.as_ref().map(Guard::descriptor);
         let as_ours = matches!(self.streams, Streams::Inherited | Streams::Aside);
         prepare_child(&mut command, watched, self.gate, as_ours);

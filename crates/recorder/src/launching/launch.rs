@@ -265,7 +265,15 @@ pub fn launch_unplaced(
     reason: String,
 ) -> Result<LaunchReport, RecorderError> {
     let (environment, unset) = (Vec::new(), &[][..]);
-    let launch = Launch { target, environment, unset, streams, adopt_orphans: false, gate: None };
+    let launch = Launch {
+        target,
+        environment,
+        unset,
+        streams,
+        adopt_orphans: false,
+        gate: None,
+        guarded: true,
+    };
     Ok(LaunchReport {
         ended: launch.start()?.wait(|| ())?,
         bindings: Vec::new(),
@@ -300,8 +308,16 @@ fn launch_with(
         environment.extend(told.map(|(name, value)| (name, value.into())));
         unset = &OPENMP_RIVALS;
     }
-    let running =
-        Launch { target, environment, unset, streams, adopt_orphans: false, gate: None }.start()?;
+    let running = Launch {
+        target,
+        environment,
+        unset,
+        streams,
+        adopt_orphans: false,
+        gate: None,
+        guarded: true,
+    }
+    .start()?;
     let header = memory.header()?;
     let slots = memory.slots()?;
     if via == Via::Shim && how.threads && !running.ends_within(MOMENT) {

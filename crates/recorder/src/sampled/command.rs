@@ -60,6 +60,7 @@ pub(super) fn watched(
             streams,
             adopt_orphans: true,
             gate: Some(&gate),
+            guarded: true,
         };
         let ended = launch.start().and_then(|running| running.wait(|| ()));
         over.store(true, Release);

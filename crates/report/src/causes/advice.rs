@@ -14,7 +14,7 @@ mod separate;
 
 use crate::causes::constants::{FEW_LINES, LOOKED_AT, NOTABLE_BESIDE, NOTABLE_FALSE, SOME_FALSE};
 use crate::causes::group::{Class, Group};
-use crate::causes::memory::Memory;
+use crate::causes::memory::{Memory, array_of_structs};
 use crate::causes::origins::Origins;
 use crate::causes::side::{ByThread, Side};
 use crate::causes::synchronization::Sync;
@@ -26,6 +26,9 @@ use types::numbers::percent;
 
 /// Bytes of a line.
 const LINE: u64 = 64;
+/// Most names of what one thread writes, and most threads, that advice names.
+const NAMES_OF_WRITER: usize = 2;
+const MAX_WRITERS: usize = 4;
 /// Bytes of Fortran's numbers.
 const SCALARS: [u64; 3] = [4, 8, 16];
 
@@ -41,6 +44,8 @@ pub(super) enum Language {
     Cpp,
     Rust,
     Fortran,
+    /// One that has no words for alignment of its own.
+    Other,
 }
 
 impl Language {
@@ -56,6 +61,9 @@ impl Language {
             "cpp" | "cc" | "cxx" | "C" | "hpp" | "hh" | "hxx" | "h++" => Some(Language::Cpp),
             "rs" => Some(Language::Rust),
             "f" | "f90" | "F90" | "f95" | "f03" | "f08" | "for" => Some(Language::Fortran),
+            "go" | "d" | "zig" | "swift" | "nim" | "jl" | "hs" | "ml" | "adb" | "pas" | "cr" => {
+                Some(Language::Other)
+            }
             _ => None,
         }
     }
@@ -70,7 +78,7 @@ impl Language {
         }
         let others: Vec<Self> = others.filter_map(Self::told_by).collect();
         let count = |of: &Self| others.iter().filter(|other| *other == of).count();
-        let all = [Language::C, Language::Fortran, Language::Rust, Language::Cpp];
+        let all = [Language::C, Language::Other, Language::Fortran, Language::Rust, Language::Cpp];
         all.into_iter().rev().max_by_key(count).unwrap_or(Language::C)
     }
 
@@ -80,7 +88,7 @@ impl Language {
             Language::C => "_Alignas(64)",
             Language::Cpp => "alignas(64)",
             Language::Rust => "#[repr(align(64))]",
-            Language::Fortran => "padding to 64 bytes",
+            Language::Fortran | Language::Other => "padding to 64 bytes",
         }
     }
 }
@@ -149,6 +157,12 @@ impl<'a> About<'a> {
 
     fn lock_from_data(&self) -> String {
         let names = self.neighbours();
+        if let Some(array) = array_of_structs(&names) {
+            return format!(
+                "Locks and data of several elements of '{array}' share a line: give the type of its elements {}.",
+                self.language.align()
+            );
+        }
         let what = match names.len() {
             0 | 1 => "the lock and the data beside it".to_owned(),
             some => list(&quoted(&names[..some.min(3)])),
@@ -189,16 +203,33 @@ impl<'a> About<'a> {
         (all != 0).then_some((all, by_thread.len()))
     }
 
+    /// Variables and fields of a line, those of each writer together, if these have some each.
+    fn names_by_writer(&self, line: u64) -> Option<Vec<String>> {
+        let (written, _) = self.written_and_read(line);
+        let mut all: Vec<String> = Vec::new();
+        let of_writers = written.values().map(|mask| self.memory.parts(line, *mask));
+        for names in of_writers {
+            let new = |name: &String| !name.is_empty() && !all.contains(&format!("'{name}'"));
+            let names: Vec<String> = names.into_iter().filter(new).collect();
+            if let Some(more) = names.len().checked_sub(NAMES_OF_WRITER).filter(|more| *more > 0) {
+                let first = quoted(&names[..NAMES_OF_WRITER]).join(", ");
+                all.push(format!("{first}, and {more} more"));
+            } else if !names.is_empty() {
+                all.push(list(&quoted(&names)));
+            }
+        }
+        all.truncate(MAX_WRITERS);
+        (all.len() > 1).then_some(all)
+    }
+
     /// Variables and fields of one line that are written by one thread each.
     fn neighbours_of_one_writer(&self) -> Option<Vec<String>> {
         let mut lines: Vec<(u64, u64)> =
             self.group.lines.iter().map(|(line, events)| (*events, *line)).collect();
         lines.sort_unstable_by_key(|line| std::cmp::Reverse(*line));
         lines.into_iter().take(FEW_LINES * 2).find_map(|(_, line)| {
-            let (written, _) =
-                self.written_by_one_each(line).filter(|(_, writers)| *writers > 1)?;
-            let names = self.memory.names(line, written);
-            (names.len() > 1).then(|| quoted(&names[..names.len().min(3)]))
+            self.written_by_one_each(line).filter(|(_, writers)| *writers > 1)?;
+            self.names_by_writer(line)
         })
     }
 
@@ -230,12 +261,7 @@ impl<'a> About<'a> {
         let falsely = self.group.apart as f64 / self.group.events.max(1) as f64;
         let some_falsely = falsely >= SOME_FALSE;
         if let Some(names) = self.neighbours_of_one_writer().filter(|_| some_falsely) {
-            return format!(
-                "Put {} on lines of their own ({}): each is written by one thread only. Where others read them, let \
-                 those keep a copy and look only when it may have changed.",
-                list(&names),
-                self.language.align()
-            );
+            return self.separate_written(&names);
         }
         if self.hottest.is_some_and(|line| self.written_by_one_each(line).is_some()) {
             return self.read_less();
@@ -243,7 +269,7 @@ impl<'a> About<'a> {
         let bytes = self.bytes();
         let widest = bytes.values().map(|mask| mask.count_ones()).max().unwrap_or(0);
         let all_update = self.sides.iter().all(|side| side.kind() == AccessKind::Update);
-        let counts = widest <= 16 || (all_update && self.group.lines.len() <= FEW_LINES);
+        let counts = widest <= 16 || (all_update && self.group.hot_lines() <= FEW_LINES);
         let copies = match counts {
             true if self.is_looked_at() => {
                 "It is looked at between updates, so it is more than a count: change it less often (several items \
@@ -269,7 +295,7 @@ impl<'a> About<'a> {
             ),
             (false, _) => String::new(),
         };
-        let turns = match self.group.lines.len() > FEW_LINES {
+        let turns = match self.group.hot_lines() > FEW_LINES {
             true => " If threads take turns with all of it, run them near each other instead.",
             false => "",
         };
@@ -278,6 +304,25 @@ impl<'a> About<'a> {
             false => "Padding won't help: all use the same bytes",
         };
         format!("{why}. {copies}.{turns}{apart}")
+    }
+
+    /// For what one thread each writes, its names together.
+    fn separate_written(&self, names: &[String]) -> String {
+        let align = self.language.align();
+        let several = |of_one: &String| of_one.contains("', ") || of_one.contains("' and '");
+        let apart = match names.iter().any(several) {
+            true => {
+                let names = names.join("; ");
+                format!("Put on lines of their own ({align}), as one thread writes each: {names}.")
+            }
+            false => format!(
+                "Put {} on lines of their own ({align}): each is written by one thread only.",
+                list(names)
+            ),
+        };
+        format!(
+            "{apart} Where others read them, let those keep a copy and look only when it may have changed."
+        )
     }
 
     /// For memory that one thread writes and others read.
@@ -295,10 +340,14 @@ impl<'a> About<'a> {
     }
 
     fn synchronize(&self, sync: Sync) -> String {
-        let many = self.group.lines.len() > FEW_LINES;
+        let many = self.group.hot_lines() > FEW_LINES;
         let less = match sync {
             Sync::Mutex | Sync::SpinLock | Sync::RwLock if many => {
                 "There are many of them already: hold each for less, or let each thread mostly take some of its own."
+            }
+            Sync::Mutex | Sync::SpinLock | Sync::RwLock if !self.group.guarded.is_empty() => {
+                "What it guards moves with it: use several locks, each for a part of the data (shard), take it less \
+                 often (several items at a time), or hold it for less."
             }
             Sync::Mutex | Sync::SpinLock => {
                 "Take it less often (several items at a time), hold it for less, or use several locks (shard)."

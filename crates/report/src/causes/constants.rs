@@ -48,9 +48,19 @@ pub(super) const MAX_PADDED: u64 = 1 << 20;
 
 // `group/elements.rs`
 
-/// Share of the events of an array's elements that is the first thread's at each from which on
-/// threads have elements of their own. Two threads that take locks at random have half of each.
-pub(super) const OWN_ELEMENTS: f64 = 0.8;
+/// Probability that two events at one element are by the same thread from which on threads have
+/// elements of their own. It is 0.5 for two threads that come to elements at random.
+pub(super) const OWN_ELEMENTS: f64 = 0.75;
+
+/// The same up to which each element is used by several threads: between two threads of which one
+/// comes twice as often, and one that comes four times as often (0.56, 0.68).
+pub(super) const SHARED_ELEMENTS: f64 = 0.6;
+
+// `group/guarded.rs`
+
+/// Share of the events of data that is by code which takes a lock from which on it guards the data:
+/// threads that set it up take no lock, and code is not always told right.
+pub(super) const GUARDED: f64 = 0.9;
 
 // `cost.rs`
 
@@ -166,6 +176,10 @@ pub(super) const UNKNOWN_ORDER: [f64; 3] = [1.0, 0.1, 1.0];
 /// rate is known within a factor of 3 (95 %).
 pub(super) const MIN_RETURNS: u64 = 5;
 
+/// Share of a finding's events on lines of which returns are known from which on the others are
+/// taken to be visited as often for each event. Of fewer, the sum would mostly be a guess.
+pub(super) const MIN_PART_KNOWN: f64 = 0.5;
+
 // `own.rs`
 
 /// Lines on which two threads would be seen by chance, if each used any line, from which on their
@@ -181,6 +195,9 @@ pub(super) const MAIN_PLACE: f64 = 0.1;
 /// Share of the events of an object's largest group below which another one joins it: it would be
 /// the same change.
 pub(super) const SMALL: f64 = 0.1;
+
+/// Share of the events on a group's lines that the lines it is judged by carry.
+pub(super) const HOT_LINES: f64 = 0.9;
 
 /// Events on each line from which on it goes back and forth; data that is handed on once or in a
 /// few rounds has fewer.

@@ -6,7 +6,7 @@
 //! be transferred, and about how often they are. Pure. Neighbours: `causes` asks for groups whose
 //! threads hardly ran at once, `cost` has the prices.
 
-use crate::causes::constants::MIN_RETURNS;
+use crate::causes::constants::{MIN_PART_KNOWN, MIN_RETURNS};
 use analysis::{Pace, Visitor, likely_transfers, most_transfers};
 use profile::{Profile, ReturnRow};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -90,14 +90,25 @@ impl<'a> Visits<'a> {
             known.then(|| part * transfers(&visitors))
         };
         let known: Vec<f64> = lines.iter().filter_map(of_line).collect();
-        (!known.is_empty()).then(|| known.iter().sum::<f64>() as u64)
+        let part = self.part_known(lines)?;
+        (!known.is_empty()).then(|| (known.iter().sum::<f64>() / part) as u64)
     }
 
     /// How often threads come to the lines over the run; `None` where that is known of none.
     pub(super) fn count(&self, lines: &BTreeMap<u64, u64>) -> Option<f64> {
         let known = lines.keys().filter_map(|line| self.returns.get(line));
         let visits: Vec<f64> = known.flatten().map(|row| self.visitor(row).visits).collect();
-        (!visits.is_empty()).then(|| visits.iter().sum())
+        let part = self.part_known(lines)?;
+        (!visits.is_empty()).then(|| visits.iter().sum::<f64>() / part)
+    }
+
+    /// Share of the events on lines of which visits are known; the others are taken to be alike.
+    /// `None` where these are more.
+    fn part_known(&self, lines: &BTreeMap<u64, u64>) -> Option<f64> {
+        let all: f64 = lines.values().map(|events| *events as f64).sum();
+        let known = lines.iter().filter(|(line, _)| self.returns.contains_key(line));
+        let part = known.map(|(_, events)| *events as f64).sum::<f64>() / all.max(1.0);
+        (part >= MIN_PART_KNOWN).then_some(part)
     }
 
     /// The thread of a row, with as many visits as its returns tell of its whole run.

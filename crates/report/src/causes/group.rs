@@ -9,10 +9,11 @@
 
 mod bytes;
 mod elements;
+mod guarded;
 mod unite;
 
 use crate::causes::code::Origin;
-use crate::causes::constants::{BACK_AND_FORTH, MAIN_PLACE, SMALL};
+use crate::causes::constants::{BACK_AND_FORTH, HOT_LINES, MAIN_PLACE, SMALL};
 use crate::causes::origins::Origins;
 use crate::causes::side::Side;
 use crate::causes::synchronization::Sync;
@@ -21,6 +22,7 @@ use analysis::Gaps;
 use profile::{BlockRow, EventRow, Profile};
 
 use elements::Elements;
+use guarded::guarded;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use types::{CommKind, Sharing};
 pub(super) use unite::joined_by_object;
@@ -48,6 +50,8 @@ pub(super) struct Group {
     pub class: Class,
     /// Events by row of the table of objects.
     pub objects: BTreeMap<u32, u64>,
+    /// The same of data that a lock guards elsewhere, which is neither in `lines` nor in `sides`.
+    pub guarded: BTreeMap<u32, u64>,
     pub events: u64,
     pub falsely: u64,
     /// Of these, between threads whose bytes lie apart.
@@ -75,13 +79,14 @@ pub(super) struct Group {
 
 impl Group {
     fn new(class: Class) -> Self {
-        let (objects, lines, sides, takers) = Default::default();
+        let (objects, guarded, lines, sides, takers) = Default::default();
         let (pairs, syncs, gaps) = Default::default();
         let (events, falsely, apart, hits, beside) = Default::default();
         let (streams, read_streams) = Default::default();
         Self {
             class,
             objects,
+            guarded,
             events,
             falsely,
             apart,
@@ -128,7 +133,7 @@ impl Group {
     /// a large histogram do, rather than from one that makes what is there to one that uses it.
     /// Threads that take line after line do not fight: they come when the other one is done.
     pub(super) fn is_fought_over(&self) -> bool {
-        let lines = self.lines.len() as u64;
+        let lines = self.hot_lines() as u64;
         // A write to a line that was read right before always follows.
         let (seen, followed) = match 4 * self.read_streams.0 >= self.streams.0 {
             true => self.read_streams,
@@ -147,6 +152,21 @@ impl Group {
             writers.windows(2).any(|two| common(two[0].1, two[1].1))
         });
         several.count() as u64 * 2 > lines
+    }
+
+    /// The fewest of the known lines that carry nearly all events there: threads come to others
+    /// once, as to what is set up beside a lock.
+    pub(super) fn hot_lines(&self) -> usize {
+        let mut events: Vec<u64> = self.lines.values().copied().collect();
+        events.sort_unstable_by_key(|events| std::cmp::Reverse(*events));
+        let all: u128 = events.iter().map(|events| u128::from(*events)).sum();
+        let mut sum = 0.0;
+        let carries = |events: &u64| {
+            let before = sum;
+            sum += *events as f64;
+            before < all as f64 * HOT_LINES
+        };
+        events.iter().copied().take_while(carries).count()
     }
 
     /// Whether most takes of its lines are by atomic instructions.
@@ -209,26 +229,41 @@ impl Group {
         taker.takes = taker.takes.saturating_add(event.count);
     }
 
+    /// Takes the events of data that this lock guards.
+    fn guard(&mut self, other: Group) {
+        add_to(&mut self.guarded, other.objects.clone());
+        self.count(&other);
+    }
+
     fn merge(&mut self, other: Group) {
+        self.count(&other);
+        self.beside = self.beside.saturating_add(other.beside);
+        add_to(&mut self.syncs, other.syncs);
+        add_to(&mut self.guarded, other.guarded);
+        add_to(&mut self.objects, other.objects);
+        add_to(&mut self.lines, other.lines);
+        for (at, side) in other.sides {
+            self.sides.entry(at).or_default().merge(side);
+        }
+    }
+
+    /// Adds events, whatever they are about.
+    fn count(&mut self, other: &Group) {
         self.events = self.events.saturating_add(other.events);
         self.falsely = self.falsely.saturating_add(other.falsely);
         self.apart = self.apart.saturating_add(other.apart);
-        other.pairs.into_iter().for_each(|(pair, n)| *self.pairs.entry(pair).or_default() += n);
-        other.syncs.into_iter().for_each(|(sync, n)| *self.syncs.entry(sync).or_default() += n);
         self.hits += other.hits;
-        self.beside = self.beside.saturating_add(other.beside);
-        other.objects.into_iter().for_each(|(row, n)| *self.objects.entry(row).or_default() += n);
-        other.lines.into_iter().for_each(|(line, n)| *self.lines.entry(line).or_default() += n);
-        other
-            .sides
-            .into_iter()
-            .for_each(|(at, side)| self.sides.entry(at).or_default().merge(side));
-        self.takers.extend(other.takers);
+        add_to(&mut self.pairs, other.pairs.clone());
+        self.takers.extend(&other.takers);
         self.gaps.join(&other.gaps);
         let add = |to: &mut (u64, u64), own: (u64, u64)| *to = (to.0 + own.0, to.1 + own.1);
         add(&mut self.streams, other.streams);
         add(&mut self.read_streams, other.read_streams);
     }
+}
+
+fn add_to<K: Ord>(sums: &mut BTreeMap<K, u64>, others: BTreeMap<K, u64>) {
+    others.into_iter().for_each(|(key, n)| *sums.entry(key).or_default() += n);
 }
 
 /// What groups are told apart by before the code is looked at: kind of sharing, and the object.
@@ -273,11 +308,12 @@ pub(super) fn groups(profile: &Profile, origins: &Origins) -> Vec<Group> {
         let on_its_lines = group.lines.keys().filter_map(|line| beside.get(line));
         group.beside = on_its_lines.fold(0, |sum: u64, count| sum.saturating_add(*count));
     }
+    let data = guarded(without_small(all), &mut synchronization, origins, &elements);
     let together = |line, objects: [u32; 2]| {
         objects[0] == objects[1] || are_apart(&profile.blocks, line, objects)
     };
     let by_atomics = |group: &Group| group.is_by_atomics(origins);
-    unite(without_small(all), synchronization, together, by_atomics)
+    unite(data, synchronization, together, by_atomics)
 }
 
 /// Whether what two objects have on a line does not overlap: else one was there after the other.

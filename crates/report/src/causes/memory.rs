@@ -16,7 +16,7 @@ use types::numbers::grouped;
 /// Bytes of a line.
 pub(super) const LINE: u64 = 64;
 /// Most lines of a group whose bytes are looked at.
-const LINES_LOOKED_AT: usize = 64;
+pub(super) const LINES_LOOKED_AT: usize = 64;
 /// Most runs of bytes of a thread that are named.
 const RUNS: usize = 2;
 
@@ -348,6 +348,38 @@ pub(super) fn array_of(name: &str) -> Option<&str> {
     name.strip_suffix(']')?.rsplit_once('[').map(|(array, _)| array)
 }
 
+/// The name of an array of several dimensions, or of structs, without indices, and the struct of
+/// it; any other name as it is.
+pub(super) fn array_and_element(name: String) -> (String, Option<String>) {
+    if let Some((array, rest)) = name.split_once('[')
+        && let Some((index, _)) = rest.split_once("].")
+    {
+        let element = format!("{array}[{index}]");
+        return (array.to_owned(), Some(element));
+    }
+    match array_of(&name).and_then(array_of) {
+        None => (name, None),
+        Some(mut array) => {
+            while let Some(outer) = array_of(array) {
+                array = outer;
+            }
+            (array.to_owned(), None)
+        }
+    }
+}
+
+/// The array of structs of which all of these are members of elements, if of several: `b` of
+/// `b[0].lock` and `b[1].count`.
+pub(super) fn array_of_structs(names: &[String]) -> Option<String> {
+    let (mut arrays, mut elements): (BTreeSet<String>, BTreeSet<String>) = Default::default();
+    for name in names {
+        let (array, element) = array_and_element(name.clone());
+        arrays.insert(array);
+        elements.insert(element?);
+    }
+    arrays.pop_first().filter(|_| arrays.is_empty() && elements.len() > 1)
+}
+
 /// `counters` of `counters+0x40..0x80 (app): .a`.
 fn without_module(name: &str) -> &str {
     let name = name.split_once(" (").map_or(name, |(name, _)| name);
@@ -414,5 +446,23 @@ mod tests {
         assert_eq!(shifted(&of_two), Some((0x28, 0x10)));
         of_two.insert((0x1080, 2), 1);
         assert_eq!(shifted(&of_two), None, "one has more than the other");
+    }
+
+    #[test]
+    fn elements_are_of_one_array() {
+        let of = |name: &str| array_and_element(name.into());
+        assert_eq!(of("lat[0][3]").0, "lat");
+        assert_eq!(of("a.b[1][2][3]").0, "a.b");
+        assert_eq!(of("items[3].hits"), ("items".into(), Some("items[3]".into())));
+        assert_eq!((of("id[1]").0, of("n")), ("id[1]".into(), ("n".into(), None)));
+    }
+
+    #[test]
+    fn members_of_several_elements_are_of_an_array() {
+        let of = |names: [&str; 2]| array_of_structs(&names.map(String::from));
+        assert_eq!(of(["b[0].lock", "b[1].count"]).as_deref(), Some("b"));
+        assert_eq!(of(["b[0].lock", "b[0].count"]), None);
+        assert_eq!(of(["b[0].lock", "c[1].count"]), None);
+        assert_eq!(of(["b[0].lock", "n"]), None);
     }
 }

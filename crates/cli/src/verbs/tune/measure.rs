@@ -48,6 +48,7 @@ impl Runner<'_> {
             streams: self.streams,
             adopt_orphans: false,
             gate: None,
+            guarded: true,
         };
         self.checked(launch.start()?.wait(|| ())?)
     }

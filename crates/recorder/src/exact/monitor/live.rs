@@ -83,7 +83,15 @@ pub(super) fn launch_with<T: Send>(
     let mut prepared = Prepared::new(target, options)?;
     let environment = std::mem::take(&mut prepared.environment);
     let session = &prepared.session;
-    let launch = Launch { target, environment, unset: &[], streams, adopt_orphans, gate: None };
+    let launch = Launch {
+        target,
+        environment,
+        unset: &[],
+        streams,
+        adopt_orphans,
+        gate: None,
+        guarded: true,
+    };
     let running = launch.start()?;
     let pid = running.pid() as u32;
     let over = AtomicBool::new(false);

@@ -8,7 +8,8 @@ use super::on_line::OnLine;
 use super::separate::may_be_scalar;
 use super::{About, LINE, Language, SCALARS};
 use crate::causes::constants::{FEW_LINES, MAX_PADDED};
-use std::collections::BTreeSet;
+use crate::causes::memory::LINES_LOOKED_AT;
+use std::collections::{BTreeMap, BTreeSet};
 use types::numbers::grouped;
 
 /// Pieces this far apart or more are parts of a large array rather than elements of a small one.
@@ -35,7 +36,7 @@ impl About<'_> {
         }
         let kind = self.memory.element(object);
         let in_turns = matches!(self.on_hottest(), Some(OnLine::InTurns { .. }));
-        let is_array = self.group.lines.len() > self.elements_of_threads();
+        let is_array = self.group.hot_lines() > self.elements_of_threads();
         if in_turns && is_array && stride <= 8 && may_be_scalar(kind) {
             return self.separate_turns();
         }
@@ -57,11 +58,12 @@ impl About<'_> {
                 whole / stride
             ),
             Language::Fortran => format!("pad the first dimension or the type to {whole} bytes"),
+            Language::Other => format!("pad the element's type to {whole} bytes"),
             other => format!("give the element's type {}", other.align()),
         };
         let align = match self.language {
             Language::C | Language::Cpp => self.aligned(object).map(|how| format!(" and {how}")),
-            Language::Rust | Language::Fortran => None,
+            Language::Rust | Language::Fortran | Language::Other => None,
         };
         let align = align.unwrap_or_default();
         let local = match is_array {
@@ -69,6 +71,52 @@ impl About<'_> {
             false => " Or let each thread count in local variables and store them once at the end.",
         };
         format!("Stride {stride} → {whole} bytes: {element}{align}.{local}")
+    }
+
+    /// For elements of large arrays whose members threads use here and there.
+    pub(super) fn leave_as_it_is(&self) -> Option<String> {
+        let object = self.group.object();
+        let stride = self.memory.stride(object).filter(|stride| (1..ELEMENT).contains(stride))?;
+        let whole = stride.div_ceil(LINE) * LINE;
+        let is_array = self.group.hot_lines() > self.elements_of_threads();
+        let scattered = is_array && stride < whole && self.is_too_large_when_padded(stride, whole);
+        (scattered && self.are_of_several_threads(stride)).then(|| self.separate_scattered(whole))
+    }
+
+    /// Whether several threads use most of the elements that are known to be used.
+    fn are_of_several_threads(&self, stride: u64) -> bool {
+        let mut users: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
+        let pieces: Vec<_> = self.memory.of_object(self.group.object()).collect();
+        let start_of = |at: u64| {
+            let piece = pieces
+                .iter()
+                .find(|piece| (piece.start..piece.start + piece.bytes).contains(&at))?;
+            Some(piece.start + (at - piece.start) / stride * stride)
+        };
+        for ((line, thread), mask) in self.bytes().into_iter().take(LINES_LOOKED_AT) {
+            let bits = (0..LINE).filter(|bit| mask >> bit & 1 == 1);
+            let elements: BTreeSet<u64> = bits.filter_map(|bit| start_of(line + bit)).collect();
+            for element in elements {
+                users.entry(element).or_default().insert(thread);
+            }
+        }
+        2 * users.values().filter(|threads| threads.len() > 1).count() > users.len()
+    }
+
+    /// For elements of an array that each have a lock, and threads that use several of them.
+    pub(super) fn elements_with_locks(&self) -> Option<String> {
+        let hottest = self.hottest?;
+        let stride = self.memory.stride(self.group.object())?;
+        let all = self.bytes().into_iter().filter(|((line, _), _)| *line == hottest);
+        let used = all.fold(0, |used, (_, mask)| used | mask);
+        let pieces = self.memory.pieces(hottest, used);
+        let piece = pieces.iter().find(|piece| piece.object == self.group.object())?;
+        let indices: BTreeSet<u64> = (0..LINE)
+            .filter(|bit| used >> bit & 1 == 1)
+            .filter_map(|bit| (hottest + bit).checked_sub(piece.start))
+            .map(|at| at / stride)
+            .collect();
+        (indices.len() > 1 && stride % LINE != 0).then(|| self.separate_elements(stride, 0))
     }
 
     /// Most lines that elements for each thread take.
@@ -82,10 +130,11 @@ impl About<'_> {
         self.bytes_of_object() / stride * whole > MAX_PADDED
     }
 
-    /// Of the largest of its blocks that is known.
+    /// Of its blocks that are known, or the lines that threads were seen to meet on.
     fn bytes_of_object(&self) -> u64 {
         let pieces = self.memory.of_object(self.group.object());
-        pieces.map(|piece| piece.bytes).max().unwrap_or(0)
+        let of_blocks: u64 = pieces.map(|piece| piece.bytes).sum();
+        of_blocks.max(self.group.lines.len() as u64 * LINE)
     }
 
     /// Elements that are too many to pad, and that threads come to here and there.

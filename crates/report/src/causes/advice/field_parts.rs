@@ -4,7 +4,7 @@
 
 use super::on_line::OnLine;
 use super::{About, LINE, Language};
-use crate::causes::memory::{array_of, distance, shifted};
+use crate::causes::memory::{array_and_element, distance, shifted};
 use crate::causes::side::ByThread;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,6 +22,8 @@ impl About<'_> {
             Language::Fortran => "let them begin at multiples of 64 bytes".to_owned(),
             other => format!("put {} before '{field}'", other.align()),
         };
+        let names = bytes.iter().flat_map(|((line, _), mask)| self.memory.names(*line, *mask));
+        let are_structs = names.into_iter().any(|name| name.contains("]."));
         let Some((stride, offset)) = apart else {
             return Some(format!(
                 "Threads use parts of '{field}' that meet in the middle of lines: begin each part at a multiple of 64 \
@@ -33,6 +35,11 @@ impl About<'_> {
             true => format!(
                 "Threads use parts of '{field}' of {stride} bytes, which begin {offset} bytes into a line, so that each \
                  lies on two: {align}."
+            ),
+            false if are_structs => format!(
+                "Stride {stride} → {whole} bytes: give the type of the elements of '{field}' {}. Or let each thread count \
+                 in local variables and store them once at the end.",
+                self.language.align()
             ),
             false => format!(
                 "Stride {stride} → {whole} bytes: pad the part of '{field}' that one thread uses, for instance its rows, \
@@ -58,39 +65,5 @@ impl About<'_> {
         let field = arrays.pop_first()?;
         let is_variable = self.memory.variable(self.group.object()).is_some_and(|own| own == field);
         (arrays.is_empty() && !is_variable).then_some(field)
-    }
-}
-
-/// The name of an array of several dimensions, or of structs, without indices, and the struct of
-/// it; any other name as it is.
-fn array_and_element(name: String) -> (String, Option<String>) {
-    if let Some((array, rest)) = name.split_once('[')
-        && let Some((index, _)) = rest.split_once("].")
-    {
-        let element = format!("{array}[{index}]");
-        return (array.to_owned(), Some(element));
-    }
-    match array_of(&name).and_then(array_of) {
-        None => (name, None),
-        Some(mut array) => {
-            while let Some(outer) = array_of(array) {
-                array = outer;
-            }
-            (array.to_owned(), None)
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn elements_are_of_one_array() {
-        let of = |name: &str| array_and_element(name.into());
-        assert_eq!(of("lat[0][3]").0, "lat");
-        assert_eq!(of("a.b[1][2][3]").0, "a.b");
-        assert_eq!(of("items[3].hits"), ("items".into(), Some("items[3]".into())));
-        assert_eq!((of("id[1]").0, of("n")), ("id[1]".into(), ("n".into(), None)));
     }
 }

@@ -4,6 +4,7 @@
 
 use super::{About, LINE, Language, quoted};
 use crate::causes::advice::on_line::{OnLine, on_line};
+use crate::causes::constants::FEW_LINES;
 use crate::causes::memory::{Piece, array_of, distance, shifted};
 use crate::causes::side::{ByThread, Side};
 use crate::wording::list;
@@ -27,10 +28,13 @@ impl About<'_> {
         let bytes = self.bytes();
         let pieces = self.pieces_on_hottest(&bytes);
         if self.group.beside * 2 > self.group.events {
-            return self.lock_from_data();
+            return self.elements_with_locks().unwrap_or_else(|| self.lock_from_data());
         }
         let crowded =
             pieces.iter().find(|piece| self.writers_in(piece) > 1 || self.is_shared_falsely(piece));
+        if let Some(text) = self.leave_as_it_is() {
+            return text;
+        }
         if pieces.len() > 1 && crowded.is_none() {
             return self.separate_pieces(&pieces);
         }
@@ -83,8 +87,11 @@ impl About<'_> {
         if let Some(text) = self.separate_by_bytes(bytes) {
             return text;
         }
-        if self.group.lines.len() > 4 || self.group.lines.is_empty() {
+        if self.on_hottest() == Some(OnLine::Meet) {
             return self.separate_rows();
+        }
+        if self.group.hot_lines() > FEW_LINES || self.group.lines.is_empty() {
+            return self.separate_parts();
         }
         format!(
             "Give each thread lines of its own: {} so that no two threads' bytes lie in the same 64.",
@@ -358,7 +365,7 @@ impl About<'_> {
             Language::C => "struct whose only member has _Alignas(64)",
             Language::Cpp => "struct with alignas(64)",
             Language::Rust => "type with #[repr(align(64))]",
-            Language::Fortran => return None,
+            Language::Fortran | Language::Other => return None,
         };
         let hottest = self.hottest?;
         let (mut arrays, mut at): (BTreeSet<String>, BTreeSet<u32>) = Default::default();
@@ -393,7 +400,7 @@ impl About<'_> {
             Language::C => "struct whose first member has _Alignas(64)",
             Language::Cpp => "struct with alignas(64)",
             Language::Rust => "struct with #[repr(align(64))]",
-            Language::Fortran => "type of 64 bytes",
+            Language::Fortran | Language::Other => "type of 64 bytes",
         }
     }
 
@@ -434,6 +441,15 @@ impl About<'_> {
             range(other)?,
             self.language.align()
         ))
+    }
+
+    /// Where many lines are used in a way that is not known.
+    fn separate_parts(&self) -> String {
+        let at = self.aligned_where(self.group.object());
+        format!(
+            "If each thread has a part of it, begin the parts at multiples of 64 bytes ({at}). If all threads use all of it, \
+             padding won't help: let each thread use one part, or use it less often (several items at a time)."
+        )
     }
 
     pub(super) fn separate_rows(&self) -> String {

@@ -4,10 +4,11 @@
 //! locks lie on one line, it changes hands with each of them, and another lock or fewer of them
 //! would help nobody. Approach: an object is looked at by elements, those of its array or its
 //! blocks; where nearly all of an element's events are one thread's, events between different
-//! elements are about the line, and not about a lock. Pure. Neighbour: `group` takes these for data.
+//! elements are about the line, and not about a lock. Pure. Neighbour: `group` takes these for
+//! data.
 
 use super::LINE_BYTES;
-use crate::causes::constants::OWN_ELEMENTS;
+use crate::causes::constants::{OWN_ELEMENTS, SHARED_ELEMENTS};
 use profile::{EventRow, Profile};
 use std::collections::{BTreeMap, BTreeSet};
 use types::Sharing;
@@ -18,8 +19,9 @@ pub(super) struct Elements {
     blocks: BTreeMap<u32, Vec<(u64, u64)>>,
     /// Bytes from one element to the next, where a block has several.
     strides: Vec<u64>,
-    /// Objects whose elements are used by one thread each.
-    own: BTreeSet<u32>,
+    /// For objects with several elements in use: the probability that two of the events at one of
+    /// them are by the same thread.
+    alike: BTreeMap<u32, f64>,
 }
 
 impl Elements {
@@ -30,21 +32,27 @@ impl Elements {
         }
         blocks.values_mut().for_each(|list| list.sort_unstable());
         let strides = profile.objects.iter().map(|row| row.stride).collect();
-        let mut elements = Self { blocks, strides, own: BTreeSet::new() };
-        elements.own = elements.of_one_thread_each(events);
+        let mut elements = Self { blocks, strides, alike: BTreeMap::new() };
+        elements.alike = elements.by_same_thread(events);
         elements
     }
 
     /// Whether the threads of an event use different elements, of those that each have their own.
     pub(super) fn are_apart(&self, event: &EventRow) -> bool {
-        if event.sharing != Sharing::False || !self.own.contains(&event.object) {
+        let are_own = self.alike.get(&event.object).is_some_and(|same| *same >= OWN_ELEMENTS);
+        if event.sharing != Sharing::False || !are_own {
             return false;
         }
         let (from, to) = (self.in_use(event, event.from_bytes), self.in_use(event, event.to_bytes));
         !from.is_empty() && !to.is_empty() && from.is_disjoint(&to)
     }
 
-    fn of_one_thread_each(&self, events: &[&EventRow]) -> BTreeSet<u32> {
+    /// Whether several threads use each of an object's elements.
+    pub(super) fn are_of_several_threads(&self, object: u32) -> bool {
+        self.alike.get(&object).is_some_and(|same| *same <= SHARED_ELEMENTS)
+    }
+
+    fn by_same_thread(&self, events: &[&EventRow]) -> BTreeMap<u32, f64> {
         let mut users: BTreeMap<(u32, u64), BTreeMap<u32, u64>> = BTreeMap::new();
         for event in events {
             let ends = [(event.from.0, event.from_bytes), (event.to.0, event.to_bytes)];
@@ -55,18 +63,20 @@ impl Elements {
                 }
             }
         }
-        // Of each object: events of the thread that uses an element most, all, and elements.
-        let mut sums: BTreeMap<u32, (u64, u64, u64)> = BTreeMap::new();
+        // Of each object: pairs of events at one element by the same thread, all, and elements.
+        let mut sums: BTreeMap<u32, (f64, f64, u64)> = BTreeMap::new();
         for ((object, _), of_thread) in users {
+            let pairs = |events: f64| events * (events - 1.0);
+            let all: f64 = of_thread.values().map(|events| *events as f64).sum();
+            let same: f64 = of_thread.values().map(|events| pairs(*events as f64)).sum();
             let sum = sums.entry(object).or_default();
-            sum.0 += of_thread.values().max().copied().unwrap_or(0);
-            sum.1 += of_thread.values().sum::<u64>();
+            // As many as there are events, lest few elements tell all.
+            sum.0 += same / (all - 1.0).max(1.0);
+            sum.1 += pairs(all) / (all - 1.0).max(1.0);
             sum.2 += 1;
         }
-        let are_own = |(own, all, elements): (u64, u64, u64)| {
-            elements > 1 && own as f64 >= all as f64 * OWN_ELEMENTS
-        };
-        sums.into_iter().filter(|(_, sum)| are_own(*sum)).map(|(object, _)| object).collect()
+        sums.retain(|_, (_, all, elements)| *elements > 1 && *all > 0.0);
+        sums.into_iter().map(|(object, (same, all, _))| (object, same / all)).collect()
     }
 
     /// Where the elements begin that bytes of an event's line lie in.

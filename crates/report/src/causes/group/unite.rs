@@ -113,7 +113,7 @@ fn on_its_lines(group: &Group, other: &Group) -> bool {
 
 /// One variable or struct, and no array.
 fn few(group: &Group) -> bool {
-    (1..=FEW_LINES).contains(&group.lines.len())
+    (1..=FEW_LINES).contains(&group.hot_lines())
 }
 
 /// Whether the same code takes part in both.

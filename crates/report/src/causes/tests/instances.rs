@@ -242,3 +242,77 @@ fn locks_of_each_thread_that_share_a_line_are_false_sharing() {
     let cause = cause_of(&[own, taken_by_all].concat());
     assert_eq!(cause.kind, CauseKind::Synchronization);
 }
+
+/// Four blocks of data, of which two threads change any, in code that takes a lock.
+#[test]
+fn data_that_a_lock_guards_is_told_with_the_lock() {
+    let causes_of = |function: &str, users: [[u32; 2]; 2]| {
+        let mut profile = locking();
+        let lock = profile.sites.len() as u32 - 1;
+        profile.sites[lock as usize] = SiteRow {
+            function: "std::mutex::lock()".into(),
+            file: "/usr/include/c++/12/bits/std_mutex.h".into(),
+            inlined: "touch at a.c:5".into(),
+            ..profile.sites[1].clone()
+        };
+        let place = SiteRow { function: function.into(), line: 6, ..profile.sites[1].clone() };
+        profile.sites.push(SiteRow { inlined: String::new(), ..place });
+        let first = profile.events[0];
+        let (objects, lines) = (profile.objects.len() as u32, LINE + 64);
+        profile.objects.extend([made(40), made(16)]);
+        let of_lock = |(from, to)| {
+            let row = event((from, to, CommKind::Waw), LINE, (0xff, 0xff), &first);
+            let (from_site, to_site, object) = (lock, lock, objects);
+            EventRow { from_site, to_site, object, sharing: Sharing::True, count: 100, ..row }
+        };
+        let of_data = |(k, line): (usize, u64)| {
+            let [from, to] = users[k % 2];
+            let row = event((from, to, CommKind::Waw), line, (0xff, 0xff << 16), &first);
+            let (from_site, to_site, object) = (lock + 1, lock + 1, objects + 1);
+            EventRow { from_site, to_site, object, sharing: Sharing::False, count: 1000, ..row }
+        };
+        let line = |k: usize| lines + 64 * (k as u64 / 2);
+        profile.events = (0..8).map(|k| of_data((k, line(k)))).collect();
+        profile.events.extend([(1, 2), (2, 1)].map(of_lock));
+        let block = |k: u64| profile::BlockRow {
+            object: objects + 1,
+            start: lines + 64 * (k / 2) + 16 * (k % 2),
+            ordinal: k,
+            bytes: 16,
+            thread: None,
+            lifetime_ns: None,
+        };
+        profile.blocks = (0..8).map(block).collect();
+        causes(&in_order(profile), None)
+    };
+    let all = causes_of("touch", [[1, 2], [2, 1]]);
+    let [cause] = &all.list[..] else { panic!("{:#?}", all.list) };
+    assert_eq!((cause.kind, cause.events), (CauseKind::Synchronization, 8200));
+    assert!(cause.evidence.contains("98 % of this is data that it guards"), "{}", cause.evidence);
+    assert!(cause.advice.contains("a part of the data (shard)"), "{}", cause.advice);
+    assert_eq!(all.synchronization, Some(200.0 / 8200.0));
+    // Code that takes no lock.
+    let all = causes_of("elsewhere", [[1, 2], [2, 1]]);
+    assert_eq!(all.list[0].kind, CauseKind::FalseSharing);
+    // Each thread has blocks of its own.
+    let all = causes_of("touch", [[1, 2], [1, 2]]);
+    assert_eq!(all.list[0].kind, CauseKind::FalseSharing);
+}
+
+/// A counter of all threads, and 20 lines that one thread wrote at the start.
+#[test]
+fn lines_that_are_used_once_make_no_array() {
+    let waw = CommKind::Waw;
+    let mut profile =
+        of_fields(&[(1, 2, waw, Sharing::True, 0, 0), (2, 1, waw, Sharing::True, 0, 0)]);
+    profile.fields.clear();
+    profile.blocks[0].bytes = 64 * 21;
+    let first = profile.events[0];
+    let once = |k: u64| EventRow {
+        count: 1,
+        ..event((1, 2, CommKind::Raw), LINE + 64 * k, (0xff, 0xff), &first)
+    };
+    profile.events.extend((1..21).map(once));
+    let cause = &found(&in_order(profile))[0];
+    assert_eq!((cause.kind, cause.lines), (CauseKind::Contended, 21));
+}
