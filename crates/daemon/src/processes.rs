@@ -124,11 +124,20 @@ pub const UNKNOWN: &str = "?";
 pub fn command_of(pid: u32) -> String {
     let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let first = words.split(|byte| *byte == 0).next().unwrap_or_default();
-    let path = String::from_utf8_lossy(first).into_owned();
-    match path.rsplit('/').next() {
-        Some(name) if !name.is_empty() => name.into(),
-        _ => Stat::of(pid, pid).map_or_else(|| UNKNOWN.into(), |stat| stat.name),
+    match name_of_title(&String::from_utf8_lossy(first)) {
+        "" => Stat::of(pid, pid).map_or_else(|| UNKNOWN.into(), |stat| stat.name),
+        name => name.into(),
     }
+}
+
+/// The program's name in the first word of a command, which servers replace by what they do:
+/// `nginx` of `nginx: worker process`, `redis-server` of `/usr/bin/redis-server *:6379`.
+fn name_of_title(title: &str) -> &str {
+    let path = title.split_once(": ").map_or(title, |(name, _)| name);
+    // A folder's name may have blanks.
+    let end = path.rfind('/').map_or(0, |at| at + 1);
+    let name = &path[end..];
+    name.split_once(' ').map_or(name, |(name, _)| name)
 }
 
 /// Time since the boot, ns.
@@ -149,6 +158,16 @@ pub fn tick_ns() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn servers_keep_their_name_whatever_they_do() {
+        assert_eq!(name_of_title("nginx: master process nginx -c /etc/ng.conf"), "nginx");
+        assert_eq!(name_of_title("postgres: me mine [local] idle"), "postgres");
+        assert_eq!(name_of_title("/usr/bin/redis-server *:6379"), "redis-server");
+        assert_eq!(name_of_title("/opt/My App/bin/app"), "app");
+        assert_eq!(name_of_title("./solve"), "solve");
+        assert_eq!(name_of_title(""), "");
+    }
 
     #[test]
     fn stat_is_read_behind_any_name() {

@@ -36,7 +36,8 @@ pub struct Touched {
     pub written: u64,
 }
 
-/// All accesses to pages. An access to two pages counts for both.
+/// All accesses to pages. An access to two pages counts for both; one of more bytes than a line has
+/// counts once for each line.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PageAccesses {
     /// By page, time slice and thread.
@@ -67,8 +68,10 @@ impl PageAccesses {
             let page = self.page(part.block);
             self.first.entry(page).or_insert((access.thread, access.site));
             let counts = self.counts.entry((page, slice, access.thread)).or_default();
-            *(if writes { &mut counts.writes } else { &mut counts.reads }) += 1;
             let last = (part.first + part.bytes - 1) / LINE_BYTES;
+            let each_line = access.bytes > LINE_BYTES;
+            let times = if each_line { last - part.first / LINE_BYTES + 1 } else { 1 };
+            *(if writes { &mut counts.writes } else { &mut counts.reads }) += times;
             let lines = (part.first / LINE_BYTES..=last).fold(0, |lines, line| lines | 1 << line);
             let touched = self.touched.entry((page, access.thread)).or_default();
             touched.lines |= lines;
@@ -138,7 +141,7 @@ mod tests {
         replayed.access(2, &access(1, What::Read, 0x1040, 65));
         assert_eq!(
             counts(&replayed),
-            [(1, 0, 0, 0, 1, 0), (1, 0, 0, 1, 0, 1), (1, 0, 2, 1, 1, 0), (2, 0, 0, 0, 1, 0)]
+            [(1, 0, 0, 0, 1, 0), (1, 0, 0, 1, 0, 1), (1, 0, 2, 1, 2, 0), (2, 0, 0, 0, 1, 0)]
         );
         let page = Page { number: 1, life: 0 };
         assert_eq!(replayed.first[&page], (ThreadId(1), 8));

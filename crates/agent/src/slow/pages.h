@@ -93,7 +93,8 @@ static inline void count_in_page(const struct thread *t, u64 start, u64 end, uns
     counters->writes += writes;
 }
 
-// An access counts once for each page that it touches.
+// An access counts once for each page that it touches; one of more bytes than a line has, like a
+// repeated string instruction or a system call, once for each line there.
 static inline void count_by_page(const struct thread *t, u64 start, u64 bytes, unsigned reads,
                                  unsigned writes, u32 site) {
     if (!bytes || (start | (start + bytes - 1)) >> ADDRESS_BITS || !t->grants)
@@ -101,7 +102,8 @@ static inline void count_by_page(const struct thread *t, u64 start, u64 bytes, u
     for (u64 last = start + bytes - 1, at = start; at <= last; at = (at | WITHIN_PAGE) + 1) {
         u64 end = at | WITHIN_PAGE;
         end = end < last ? end : last;
-        count_in_page(t, at, end, reads, writes, site);
+        unsigned lines = bytes > LINE ? (unsigned)(end / LINE - at / LINE) + 1 : 1;
+        count_in_page(t, at, end, reads * lines, writes * lines, site);
     }
 }
 

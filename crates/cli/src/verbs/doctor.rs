@@ -118,9 +118,10 @@ fn limit_name(limit: Limit) -> &'static str {
 
 fn as_text(probed: &Probed, named: &[Response], budget: f64) -> String {
     let mut text = machine(probed);
-    for response in probed.responses.iter().chain(named) {
-        source_line(&mut text, response);
-    }
+    let mut lines: Vec<String> = probed.responses.iter().chain(named).map(source_lines).collect();
+    // An event may have another code on the next processor of its family.
+    lines.dedup();
+    text.extend(lines);
     let points = &probed.watchpoints;
     let how = match &points.why {
         Some(why) => why.clone(),
@@ -226,17 +227,19 @@ fn paranoid(level: i32, user_samples: bool) -> &'static str {
     }
 }
 
-fn source_line(text: &mut String, response: &Response) {
+fn source_lines(response: &Response) -> String {
+    let mut text = String::new();
     let name = source_name(response.source);
     let how = match &response.answer {
         Answer::Works(how) => format!("{} ({how})", use_of(response.source)),
         Answer::Fails { why, .. } => why.clone(),
     };
-    entry(text, name, response.works(), &how);
+    entry(&mut text, name, response.works(), &how);
     // What is called like its source needs no name.
     if let Some(event) = response.event.as_ref().filter(|event| event.name != name) {
         let _ = writeln!(text, "{:18} event {}", "", event.name);
     }
+    text
 }
 
 fn entry(text: &mut String, name: &str, works: bool, how: &str) {

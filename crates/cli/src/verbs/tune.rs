@@ -35,8 +35,8 @@ use windows::Dial;
 
 /// Measure whether placement makes a program faster
 ///
-/// Records the program as 'record' does, places its threads, and compares placed with unplaced
-/// runs.
+/// Records the program within three times its own time, places its threads, and compares placed
+/// with unplaced runs.
 ///
 /// Where there are several NUMA nodes, data is planned, too: threads and data, threads only, and
 /// data only are compared.
@@ -54,7 +54,7 @@ pub struct Args {
     ///
     /// Runs go on until it is clear which are faster, or that they differ by less than 1 %. At
     /// least three runs of each are compared.
-    #[arg(long, default_value = "2m", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, default_value = "2m", value_name = "TIME", value_parser = longest)]
     time: Duration,
     /// Most runs of each [default: as many as it takes]
     #[arg(long, value_name = "N")]
@@ -255,6 +255,12 @@ fn keep<'p>(
     Ok(None)
 }
 
+/// A time that is not 0.
+fn longest(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if time.is_zero() { Err("no run fits into no time".into()) } else { Ok(time) }
+}
+
 /// Times as long as natively that the recording may take: it is one run of at least seven.
 const RECORDED: f64 = 3.0;
 
@@ -262,11 +268,11 @@ const RECORDED: f64 = 3.0;
 /// communicate, and `locality`, by which code, which tells when a phase begins. Where it matters
 /// where data lies, pages are recorded, and what allocated them.
 fn options(policy: Option<PolicyKind>, several_nodes: bool) -> SessionOptions {
-    let usual = SessionOptions::default();
+    let windows = Some(Dial::Budget(RECORDED));
+    let usual = SessionOptions { windows, ..SessionOptions::default() };
     if several_nodes {
         return SessionOptions { counted: Counted::Detail, pages: true, ..usual };
     }
-    let usual = SessionOptions { windows: Some(Dial::Budget(RECORDED)), ..usual };
     match policy {
         None | Some(PolicyKind::Locality) => SessionOptions { counted: Counted::Detail, ..usual },
         Some(PolicyKind::Detloc) => SessionOptions { counted: Counted::Matrix, ..usual },

@@ -76,6 +76,9 @@ pub fn monitor(
             let first = session.header_of(0)?;
             let mut switching = Switching::new(session.memory(), first, dial, options.traces())?;
             switching.every_us(options.switch_us);
+            if options.counts_pages() {
+                switching.always_check();
+            }
             Some(switching)
         }
         None => None,

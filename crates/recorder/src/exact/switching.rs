@@ -129,6 +129,8 @@ pub struct Switching<'a> {
     /// Which code is run now, and what was shown last.
     code: Code,
     shown: (Phase, Code),
+    /// Whether there is no code without checks: accesses are counted all the time.
+    always_checked: bool,
     /// Whether threads may ever run the program's own code.
     native: bool,
     /// Whether they must now: see [`Scheduler::needs_native`].
@@ -197,6 +199,7 @@ impl<'a> Switching<'a> {
             code: Code::Checked,
             shown: (first_phase(dial), Code::Checked),
             native: !matches!(dial, Dial::Duty(_)),
+            always_checked: false,
             needs_native: false,
             following: Following::default(),
             budget: None,
@@ -261,6 +264,11 @@ impl<'a> Switching<'a> {
     /// Which code threads run now.
     pub fn code(&self) -> Code {
         self.code
+    }
+
+    /// Code without checks, and the program's own, count no accesses: threads are not to run it.
+    pub fn always_check(&mut self) {
+        (self.always_checked, self.native) = (true, false);
     }
 
     /// The code that threads run, if it is to be known what they do natively.

@@ -361,6 +361,21 @@ fn threads_may_go_in_native_time_only() {
     assert_eq!(seen, [true; 3]);
 }
 
+#[test]
+fn code_that_counts_all_accesses_is_always_checked() {
+    let memory = memory();
+    let mut switching = switching(&memory, Dial::Budget(1.2));
+    switching.always_check();
+    while switching.until_ns() < 5_000 * MS {
+        let now_ns = switching.until_ns();
+        let done = done(&switching, switching.last, now_ns);
+        switching.turn(now_ns, done);
+        assert_eq!(switching.code(), Code::Checked);
+    }
+    assert!(switching.switched.parts.iter().any(|part| part.phase == Phase::Counting));
+    assert_eq!(switching.switched.native_ns, 0);
+}
+
 /// Code whose blocks compare themselves with their source.
 #[test]
 fn little_of_the_time_is_light_where_light_code_is_slow() {

@@ -356,6 +356,7 @@ fn launch_with(
         inactive: inactive(header, &ended),
         data: data.map(|data| DataReport {
             objects: data.stacks(plan, slots.records()),
+            seen_at_end: true,
             ..DataReport::default()
         }),
         phases: switched,

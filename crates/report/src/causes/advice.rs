@@ -266,8 +266,11 @@ impl<'a> About<'a> {
         if self.hottest.is_some_and(|line| self.written_by_one_each(line).is_some()) {
             return self.read_less();
         }
-        let bytes = self.bytes();
-        let widest = bytes.values().map(|mask| mask.count_ones()).max().unwrap_or(0);
+        let mut written = ByThread::new();
+        for (key, mask) in self.sides.iter().flat_map(|side| side.written_and_read().0) {
+            *written.entry(key).or_default() |= mask;
+        }
+        let widest = written.values().map(|mask| mask.count_ones()).max().unwrap_or(0);
         let all_update = self.sides.iter().all(|side| side.kind() == AccessKind::Update);
         let counts = widest <= 16 || (all_update && self.group.hot_lines() <= FEW_LINES);
         let copies = match counts {

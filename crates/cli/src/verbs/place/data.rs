@@ -1,6 +1,7 @@
 //! The data part of `place`: pages of a profile in, nodes out, and the words about it.
 
 use super::{Application, Args};
+use crate::said::say;
 use anyhow::{bail, ensure};
 use placement::{
     DataPolicy, DataRow, JointRequest, Placement, Plan, PlanData, PlanObject, PlanRange,
@@ -21,6 +22,11 @@ pub fn wanted(args: &Args, applications: &[Application]) -> anyhow::Result<Optio
             args.data.is_none(),
             "--data is for one program; leave it out, or plan each program alone"
         );
+        if applications.iter().any(|one| one.usage.is_some()) {
+            say(
+                "note: data of several programs is not planned; to place it, too, plan each program alone",
+            );
+        }
         return Ok(None);
     };
     ensure!(

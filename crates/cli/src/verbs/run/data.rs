@@ -17,8 +17,11 @@ pub fn tell(report: &DataReport) {
     if let Some(reason) = &report.inactive {
         return say(&format!("no data was placed: {reason}"));
     }
-    say(&summary(report));
-    say_more(&table(&report.objects));
+    // What went before the end tells little of a program that was killed.
+    if report.seen_at_end || report.pages().present() > 0 {
+        say(&summary(report));
+        say_more(&table(&report.objects));
+    }
     differences(report).iter().for_each(|line| say(line));
 }
 

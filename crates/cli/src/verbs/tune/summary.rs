@@ -182,9 +182,13 @@ fn conclusion(verdict: &Verdict, policy: &str) -> String {
     }
 }
 
+/// From the least to the most, times, of an interval that tells nothing.
+const MUCH: f64 = 4.0;
+
 /// `placed takes between 4 % less and 2 % more time`.
 fn between(Ratio { low, high, .. }: Ratio) -> String {
-    if !high.is_finite() {
+    // An interval that allows twice and half the time says nothing.
+    if !high.is_finite() || high > MUCH * low {
         return "runs scatter too much".into();
     }
     let side = |factor: f64| {

@@ -54,7 +54,9 @@ impl Switching<'_> {
             Phase::Off | Phase::Late => {
                 let light = step.light.min(step.until);
                 let mut parts = tracked_parts(light.max(now_ns), step.until, stretch);
-                if light > now_ns {
+                if light > now_ns && self.always_checked {
+                    parts.push(checked(light));
+                } else if light > now_ns {
                     self.add_light(light, now_ns, &mut parts);
                 }
                 parts

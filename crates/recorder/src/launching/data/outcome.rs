@@ -72,6 +72,8 @@ pub struct ObjectOutcome {
 pub struct DataReport {
     /// Why none of it was placed; `None` where it was.
     pub inactive: Option<String>,
+    /// Whether what is there at the end was looked at: not if the program was killed.
+    pub seen_at_end: bool,
     /// In the order of the plan.
     pub objects: Vec<ObjectOutcome>,
     /// What else there is to know, sentences.
@@ -189,7 +191,8 @@ impl DataMemory {
         }
         let mut notes = self.notes.clone();
         notes.extend(remarks(header, ended, loosest));
-        Ok(DataReport { inactive: None, objects: self.objects(&parts), notes })
+        let seen_at_end = header.finished.load(Relaxed) != 0;
+        Ok(DataReport { inactive: None, seen_at_end, objects: self.objects(&parts), notes })
     }
 
     /// By place or symbol, in the order of the plan.
