@@ -14,7 +14,8 @@
 //! *Order.* A step that reads or overwrites what another thread wrote waits for that thread to have
 //! come so far. So simulated threads may overtake each other as far as the data let them:
 //! synchronisation passes through memory. Reads that repeat what they have read while nothing else
-//! happens are waiting: they take no time of their own.
+//! happens are waiting: they take no time of their own. While the line is the thread's own, that is
+//! not known before another thread writes, so they are held back until then.
 //!
 //! Neighbours: `stream.rs` is what comes in, `interleave.rs` takes the steps.
 
@@ -47,6 +48,8 @@ const CACHE_SETS: usize = 64;
 const NEW: u32 = u32::MAX;
 /// Nobody has accessed the line since it was new.
 const NOBODY: u32 = u32::MAX;
+/// In what is kept of a word's writer: that it has written this word is not known.
+const UNSEEN: u64 = 1 << 47;
 /// Several have read it since it was written.
 const SEVERAL: u32 = u32::MAX - 1;
 
@@ -67,8 +70,8 @@ struct Page {
     /// Its number in the order of first accesses; [`NEW`]: it was given back.
     number: u32,
     lines: Vec<Line>,
-    /// For each word the thread that wrote it last, plus 1, in the upper 16 bits, and how many
-    /// steps it had made.
+    /// For each word the thread that wrote it last, plus 1, in the upper 16 bits, [`UNSEEN`], and
+    /// how many steps it had made.
     writers: Box<[u64; WORDS]>,
 }
 
@@ -81,16 +84,20 @@ struct Recent {
 
 const NO_RECENT: Recent = Recent { line: u64::MAX, hands: 0, has_written: false };
 
-/// A read that a loop may repeat until another thread writes.
+/// An access lately. A loop may repeat it, if it reads, until another thread writes.
 #[derive(Clone, Copy, Debug)]
-struct Read {
+struct Late {
     address: u64,
     site: u32,
-    /// How often the line had changed hands when it had read.
+    what: What,
+    /// Of a filtered stream: later ones need not be in it.
+    held: bool,
+    /// How often the line had changed hands by then.
     hands: u32,
 }
 
-const NO_READ: Read = Read { address: u64::MAX, site: 0, hands: 0 };
+const NONE_LATE: Late =
+    Late { address: u64::MAX, site: 0, what: What::Forget, held: false, hands: 0 };
 
 /// What is kept of a thread.
 #[derive(Debug)]
@@ -103,9 +110,11 @@ struct Thread {
     quiet: u32,
     /// How far it knows others to have come.
     known: FxHashMap<u32, u64>,
-    reads: [Read; LOOP_READS],
-    next_read: usize,
+    late: [Late; LOOP_READS],
+    next_late: usize,
     repeats: u32,
+    /// Repeated reads of its own lines that are waiting if another thread ends the loop.
+    held_back: u32,
     /// Of a stream that is filtered by a cache: the lines in it, by set and way.
     cached: Vec<u64>,
 }
@@ -179,8 +188,9 @@ impl Preparation {
             return self.forget(access);
         }
         self.know(access.thread);
+        let polled_unseen = self.end_loop(access);
         if access.skipped > 0 {
-            self.skip(access);
+            self.skip(access, polled_unseen);
         }
         if let What::Window(part) = access.what {
             return self.enter(access.address, part, batch);
@@ -216,12 +226,49 @@ impl Preparation {
         batch.parts.push((batch.steps.len(), part));
     }
 
-    /// Accesses that a filtered stream has left out. Between two reads of the same by a thread that
-    /// has done nothing else, they are its waiting.
-    fn skip(&mut self, access: &Access) {
+    /// If a thread does not go on to repeat its reads, and another one has written what it has read,
+    /// what was held back was waiting. It may have read that itself before it does something else,
+    /// since it is only about to access what comes into the stream. Whether reads that the stream
+    /// has left out since belong to that loop.
+    fn end_loop(&mut self, access: &Access) -> bool {
+        let t = access.thread;
+        let thread = &self.threads[t as usize];
+        let goes_on =
+            access.what == What::Read && thread.late.iter().any(|late| late.is_by(access));
+        if thread.repeats <= REPEATS || goes_on {
+            return false;
+        }
+        let reads = thread.late.iter().filter(|late| late.what == What::Read);
+        let mut answered = reads.filter(|late| self.is_by_other(t, late.address)).peekable();
+        let is_answered = answered.peek().is_some();
+        let polled_unseen = answered.any(|late| late.held);
+        if is_answered {
+            self.waiting[t as usize] += self.threads[t as usize].take_held_back(true);
+        }
+        polled_unseen
+    }
+
+    /// Whether another thread has written a word last, and nobody its line since.
+    fn is_by_other(&self, t: u32, address: u64) -> bool {
+        let Some(&page) = self.numbers.get(&(address >> PAGE_SHIFT)) else { return false };
+        let page = &self.pages[page as usize];
+        let writer = page.lines[self.line_of(address)].writer;
+        let stamp = page.writers[word_of(address)];
+        ![t, NOBODY].contains(&writer)
+            && stamp & UNSEEN == 0
+            && ![0, t + 1].contains(&((stamp >> 48) as u32))
+    }
+
+    /// Which line of its page has an address.
+    fn line_of(&self, address: u64) -> usize {
+        ((address & ((1 << PAGE_SHIFT) - 1)) >> self.line_shift) as usize
+    }
+
+    /// Accesses that a filtered stream has left out. In a loop that polls they are waiting.
+    fn skip(&mut self, access: &Access, polled_unseen: bool) {
         let t = access.thread;
         self.accesses[t as usize] += access.skipped;
-        if access.skipped > u64::from(REPEATS) && self.is_awaited(access) {
+        if access.skipped > u64::from(REPEATS) && (polled_unseen || self.is_awaited(access)) {
             self.waiting[t as usize] += access.skipped;
             return;
         }
@@ -230,17 +277,20 @@ impl Preparation {
         *quiet = quiet.saturating_add(skipped);
     }
 
-    /// Whether a thread reads what it has read lately and another one has written since.
+    /// Whether a thread reads a word that it has accessed lately, may have read unseen since, and
+    /// that another one has written. If it has only read it, any word of the line will do.
     fn is_awaited(&mut self, access: &Access) -> bool {
+        let (t, address) = (access.thread, access.address);
         if access.what != What::Read || access.bytes == 0 {
             return false;
         }
-        let line = access.address >> self.line_shift;
-        let index = self.page_of(access.thread, access.address >> PAGE_SHIFT);
-        let at = (line & ((1 << (PAGE_SHIFT - self.line_shift)) - 1)) as usize;
-        let hands = self.pages[index as usize].lines[at].hands;
-        let mut reads = self.threads[access.thread as usize].reads.iter();
-        reads.any(|read| read.is_by(access) && read.hands != hands)
+        let index = self.page_of(t, address >> PAGE_SHIFT);
+        let hands = self.pages[index as usize].lines[self.line_of(address)].hands;
+        let late = self.threads[t as usize].late.iter();
+        let mut of_word = late.filter(|late| late.address == address);
+        let has_written = of_word.clone().any(|late| late.what == What::Write);
+        of_word.any(|late| late.held && late.hands != hands)
+            && (!has_written || self.is_by_other(t, address))
     }
 
     /// The part of an access that lies in one line.
@@ -264,7 +314,11 @@ impl Preparation {
         let thread = &mut self.threads[t as usize];
         let replaces = thread.takes(line, access.way(line - (access.address >> self.line_shift)));
         let words = word_of(bytes.0)..=word_of(bytes.1);
-        let waits = thread.waits(access, writes) && state.sole != t;
+        let repeats = thread.repeats(access, state.hands);
+        if repeats && state.sole == t && replaces == NO_LINE {
+            return thread.hold_back(begins);
+        }
+        let waits = repeats && state.sole != t;
         let recent = &mut thread.recent[(line % self.sets) as usize];
         let same = recent.line == line && recent.hands == state.hands;
         let same_page = &mut thread.recent_pages[page_number as usize % PAGE_SETS];
@@ -285,27 +339,24 @@ impl Preparation {
             return;
         }
         let had_written = same && recent.has_written && state.sole == t;
-        let (writer, coming) = (state.writer, state.coming(t));
-        let is_first = state.sole == NOBODY;
+        let (writer, coming, is_first) = (state.writer, state.coming(t), state.sole == NOBODY);
         state.take(t, writes);
         *recent = Recent { line, hands: state.hands, has_written: writes || had_written };
         *same_page = page_number;
         thread.saw(access, state.hands);
+        self.waiting[t as usize] += thread.take_held_back(waits);
         thread.steps += 1;
         if writes {
             page.writers[words].fill(stamp(t, thread.steps));
         }
-        let kind = StepKind::of(writes, begins);
-        let quiet = std::mem::take(&mut thread.quiet);
-        let (thread, site, page) = (t, access.site, page.number);
         batch.steps.push(Step {
             line,
-            thread,
-            site,
-            quiet,
-            kind,
+            thread: t,
+            site: access.site,
+            quiet: std::mem::take(&mut thread.quiet),
+            kind: StepKind::of(writes, begins),
             writer,
-            page,
+            page: page.number,
             is_first,
             coming,
             replaces,
@@ -322,7 +373,7 @@ impl Preparation {
         if holder != NOBODY {
             let end = start + (1 << (self.line_shift - WORD_SHIFT));
             let steps = self.threads[holder as usize].steps;
-            page.writers[start..end].fill(stamp(holder, steps));
+            page.writers[start..end].fill(stamp(holder, steps) | UNSEEN);
         }
     }
 
@@ -384,7 +435,7 @@ impl Preparation {
 
     /// Quiet accesses that no step has taken along, by thread.
     pub fn left_over(&self) -> impl Iterator<Item = u32> {
-        self.threads.iter().map(|thread| thread.quiet)
+        self.threads.iter().map(|thread| thread.quiet.saturating_add(thread.held_back))
     }
 }
 
@@ -435,9 +486,10 @@ impl Thread {
             steps: 0,
             quiet: 0,
             known: FxHashMap::default(),
-            reads: [NO_READ; LOOP_READS],
-            next_read: 0,
+            late: [NONE_LATE; LOOP_READS],
+            next_late: 0,
             repeats: 0,
+            held_back: 0,
             cached: Vec::new(),
         }
     }
@@ -459,34 +511,55 @@ impl Thread {
     fn forget(&mut self) {
         self.recent.fill(NO_RECENT);
         self.recent_pages.fill(u64::MAX);
-        (self.reads, self.repeats) = ([NO_READ; LOOP_READS], 0);
+        self.late = [NONE_LATE; LOOP_READS];
+        self.work();
+    }
+
+    /// It repeats a read of its own line, perhaps waiting.
+    fn hold_back(&mut self, begins: bool) {
+        self.held_back = self.held_back.saturating_add(u32::from(begins));
+    }
+
+    /// What was held back, if it was waiting.
+    fn take_held_back(&mut self, waits: bool) -> u64 {
+        if waits { u64::from(std::mem::take(&mut self.held_back)) } else { 0 }
+    }
+
+    /// It does something that is not waiting, and so was what was held back.
+    fn work(&mut self) {
+        self.repeats = 0;
+        self.quiet = self.quiet.saturating_add(std::mem::take(&mut self.held_back));
     }
 
     /// Notes an access; whether it is one of a loop that reads the same over and over.
-    fn waits(&mut self, access: &Access, writes: bool) -> bool {
-        if !writes && self.reads.iter().any(|read| read.is_by(access)) {
+    fn repeats(&mut self, access: &Access, hands: u32) -> bool {
+        let reads = access.what == What::Read;
+        let same = self.late.iter_mut().find(|late| reads && late.is_by(access));
+        if let Some(late) = same {
+            late.held = access.held;
             self.repeats += 1;
         } else {
-            self.repeats = 0;
-            self.reads[self.next_read] = if writes { NO_READ } else { Read::new(access) };
-            self.next_read = (self.next_read + 1) % LOOP_READS;
+            self.work();
+            self.late[self.next_late] = Late::new(access, hands);
+            self.next_late = (self.next_late + 1) % LOOP_READS;
         }
         self.repeats > REPEATS
     }
 
-    /// How often the line of such a read has changed hands by now.
+    /// How often the line of such an access has changed hands by now.
     fn saw(&mut self, access: &Access, hands: u32) {
-        self.reads.iter_mut().filter(|read| read.is_by(access)).for_each(|read| read.hands = hands);
+        self.late.iter_mut().filter(|late| late.is_by(access)).for_each(|late| late.hands = hands);
     }
 }
 
-impl Read {
-    fn new(access: &Access) -> Self {
-        Self { address: access.address, site: access.site, hands: 0 }
+impl Late {
+    fn new(access: &Access, hands: u32) -> Self {
+        let Access { address, site, what, held, .. } = *access;
+        Self { address, site, what, held, hands }
     }
 
     fn is_by(&self, access: &Access) -> bool {
-        (self.address, self.site) == (access.address, access.site)
+        (self.address, self.site, self.what) == (access.address, access.site, access.what)
     }
 }
 
@@ -508,7 +581,7 @@ fn newest_foreign(words: &[u64], t: u32, known: &mut FxHashMap<u32, u64>) -> Opt
             continue;
         }
         last = word;
-        let (writer, steps) = ((word >> 48) as u32 - 1, word & ((1 << 48) - 1));
+        let (writer, steps) = ((word >> 48) as u32 - 1, word & (UNSEEN - 1));
         let so_far = known.entry(writer).or_default();
         if steps > *so_far {
             *so_far = steps;

@@ -65,6 +65,54 @@ fn a_thread_that_reads_over_and_over_waits() {
     assert_eq!(found.last().unwrap().after, Some((0, 2)));
 }
 
+/// Accesses of thread 1, of which it executes so many in all, whether quietly or not.
+fn executed_by_1(accesses: &[Access]) -> (u64, u64) {
+    let (found, preparation) = steps(accesses);
+    let own = found.iter().filter(|step| step.thread == 1);
+    let executed = own.map(|step| 1 + u64::from(step.quiet)).sum::<u64>();
+    let rest = preparation.left_over().nth(1).unwrap();
+    (executed + u64::from(rest), preparation.waiting[1])
+}
+
+/// It has written what it polls, or was the first to read it, and the other one comes late.
+#[test]
+fn a_thread_waits_for_a_late_partner() {
+    let polls = vec![Access { site: 2, ..access(1, What::Read, 0) }; 1000];
+    let answer = [access(0, What::Write, 0), polls[0], access(1, What::Read, 4096)];
+    for ask in [access(1, What::Write, 0), access(1, What::Write, 8192)] {
+        for turns in [1, 5] {
+            let turn = [&[ask][..], &polls, &answer].concat();
+            let (executed, waited) = executed_by_1(&turn.repeat(turns));
+            let of_turn = (executed / turns as u64, waited / turns as u64);
+            assert!(of_turn.0 < 80 && of_turn.1 > 920, "{of_turn:?} of {turns} after {ask:?}");
+        }
+    }
+}
+
+/// A stream has an access before it happens, so the last read may be there before the write.
+#[test]
+fn a_thread_may_have_read_the_answer_before_it_does_something_else() {
+    let polls = vec![access(1, What::Read, 0); 1000];
+    let ask = Access { site: 2, ..access(1, What::Write, 0) };
+    let turn = [&[ask][..], &polls, &[access(0, What::Write, 0)]].concat();
+    let (executed, waited) = executed_by_1(&[turn.repeat(5), vec![ask]].concat());
+    assert!(executed < 5 * 80 && waited > 5 * 920, "{executed} {waited}");
+}
+
+#[test]
+fn a_thread_that_reads_its_own_over_and_over_works() {
+    let polls = vec![access(1, What::Read, 0); 1000];
+    let turn = [access(0, What::Write, 8), access(1, What::Write, 0)];
+    for turns in [0, 1, 5] {
+        let before = [&turn.repeat(turns)[..], &[access(1, What::Write, 0)]].concat();
+        let own = before.iter().filter(|access| access.thread == 1).count() as u64;
+        let endless = [&before[..], &polls].concat();
+        assert_eq!(executed_by_1(&endless), (own + 1000, 0), "to the end of the run");
+        let ended = [&endless[..], &[access(1, What::Read, 4096), turn[0]]].concat();
+        assert_eq!(executed_by_1(&ended), (own + 1001, 0), "until it does something else");
+    }
+}
+
 #[test]
 fn an_access_across_lines_is_one_access() {
     let mut preparation = Preparation::new(64, 64);
@@ -138,10 +186,24 @@ fn what_was_written_unseen_is_waited_for() {
 #[test]
 fn what_a_filtered_stream_leaves_out_between_equal_reads_is_waiting() {
     let read = Access { skipped: 1000, held: true, ..access(1, What::Read, 0) };
-    let first = [access(0, What::Write, 8), access(1, What::Read, 0)];
+    let first = [access(0, What::Write, 8), Access { skipped: 0, ..read }];
     let (found, preparation) = steps(&[first[0], first[1], access(0, What::Write, 0), read]);
     assert_eq!(preparation.waiting, [0, 1000]);
     assert_eq!(found.last().unwrap().quiet, 0);
+    // It has written the word itself, and the other one answers there.
+    let ask = Access { what: What::Write, skipped: 0, site: 2, ..read };
+    let (_, preparation) = steps(&[ask, access(0, What::Write, 0), read]);
+    assert_eq!(preparation.waiting, [0, 1000]);
+    // Reads of the word would have been seen: it did something else.
+    let seen = Access { held: false, ..ask };
+    let (_, preparation) = steps(&[seen, access(0, What::Write, 0), read]);
+    assert_eq!(preparation.waiting, [0, 0]);
+    // It adds to a word of its own beside those of others.
+    let add =
+        |t, at| [What::Read, What::Write].map(|what| Access { held: true, ..access(t, what, at) });
+    let again = Access { skipped: 1000, ..add(1, 0)[0] };
+    let (_, preparation) = steps(&[&add(1, 0)[..], &add(2, 8), &add(3, 16), &[again]].concat());
+    assert_eq!(preparation.waiting, [0; 4]);
     // Nobody has written: they were hits.
     let (_, preparation) = steps(&[first[0], first[1], Access { address: 4096, ..read }]);
     assert_eq!(preparation.waiting, [0, 0]);
