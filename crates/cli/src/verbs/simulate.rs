@@ -177,6 +177,20 @@ pub struct Results {
     notes: Vec<String>,
 }
 
+impl Results {
+    /// Accesses that were simulated, to which shares refer. With windows, those in the stream, since
+    /// what was simulated stands for all.
+    fn simulated(&self) -> u64 {
+        let of_first = self.scenarios.first().map(|scenario| scenario.outcome.total.accesses);
+        of_first.filter(|_| !self.end.windows).unwrap_or(self.accesses)
+    }
+
+    /// Accesses of threads that waited, which were not simulated.
+    fn waiting(&self) -> u64 {
+        self.scenarios.first().map_or(0, |scenario| scenario.outcome.waiting.iter().sum::<u64>())
+    }
+}
+
 /// Runs the verb; returns the process's exit code.
 pub fn run(args: Args) -> anyhow::Result<i32> {
     let machines = machines(&args.on)?;

@@ -19,7 +19,7 @@ pub fn page(results: &Results) -> SimulationPage {
     };
     SimulationPage {
         command: results.end.command.clone(),
-        accesses: results.accesses,
+        accesses: results.simulated(),
         threads: results.scenarios.first().map_or(0, |scenario| scenario.pus.len() as u32),
         notes: results.notes.clone(),
         machines: results.machines.iter().enumerate().map(of).collect(),

@@ -10,7 +10,7 @@ use types::numbers::{fine_duration, fine_percent, grouped, short};
 pub fn text(results: &Results) -> String {
     let mut out = String::new();
     let threads = results.scenarios.first().map_or(0, |s| s.pus.len());
-    let (simulated, threads) = (grouped(results.accesses), several(threads, "thread"));
+    let (simulated, threads) = (grouped(results.simulated()), several(threads, "thread"));
     let _ = match results.end.windows {
         false => writeln!(out, "{simulated} accesses of {threads}, simulated"),
         true => {
@@ -18,6 +18,10 @@ pub fn text(results: &Results) -> String {
             writeln!(out, "{all} accesses of {threads}; {simulated} in windows, simulated")
         }
     };
+    if results.waiting() > 0 {
+        let waiting = grouped(results.waiting());
+        let _ = writeln!(out, "and {waiting} of waiting, which take no time");
+    }
     for (index, on) in results.machines.iter().enumerate() {
         let of: Vec<&Scenario> = results.scenarios.iter().filter(|s| s.machine == index).collect();
         machine(&mut out, on, &of);
