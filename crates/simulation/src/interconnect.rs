@@ -78,6 +78,12 @@ impl Interconnect {
         self.controllers[node].serve(now, self.line_bytes)
     }
 
+    /// A line goes from a node to another one's memory; nobody waits for it.
+    pub fn write_back(&mut self, now: f64, from: usize, to: usize) {
+        self.carry(now, from, to);
+        self.access_memory(now, to);
+    }
+
     /// What controllers and links have done since this was last asked.
     pub fn take_done(&mut self) -> (Vec<Done>, Vec<Done>) {
         let take = |server: &mut Server| std::mem::take(&mut server.done);

@@ -85,6 +85,8 @@ struct Given {
     served: Served,
     place: usize,
     ns: f64,
+    /// Lines that were written back for it.
+    written: u32,
 }
 
 /// What the last steps of a kind in one class were given.
@@ -246,14 +248,15 @@ impl Sets {
     }
 
     /// For a step outside the simulated classes: what a simulated step of its kind was given, and
-    /// how long that took, ns. `None` if the step must be simulated.
-    pub fn estimate(&mut self, line: u64, alike: Alike) -> Option<(Served, f64)> {
+    /// how long that took, ns, and how many lines were written back. `None` if the step must be
+    /// simulated.
+    pub fn estimate(&mut self, line: u64, alike: Alike) -> Option<(Served, f64, u32)> {
         if self.has(line) {
             return None;
         }
         let given = self.known.get_mut(&alike)?.any(None)?;
         self.estimated += 1;
-        Some((given.served, given.ns))
+        Some((given.served, given.ns, given.written))
     }
 
     /// A line in a simulated class was to be fetched ahead into a cache of a core, and came from
@@ -275,8 +278,15 @@ impl Sets {
     }
 
     /// A step was simulated: what it was given, whether by its own node if by memory, and how long
-    /// it took.
-    pub fn note(&mut self, line: u64, alike: Alike, served: Served, is_local: bool, ns: f64) {
+    /// it took, ns, and how many lines were written back.
+    pub fn note(
+        &mut self,
+        line: u64,
+        alike: Alike,
+        served: Served,
+        is_local: bool,
+        (ns, written): (f64, u32),
+    ) {
         let Class::Chosen(class) = self.class(line) else { return };
         let place = match served.source {
             Source::Cache(level) => usize::from(level).min(LEVELS - 1),
@@ -284,7 +294,7 @@ impl Sets {
             Source::Memory if is_local => LOCAL,
             Source::Memory => REMOTE,
         };
-        let given = Given { served, place, ns };
+        let given = Given { served, place, ns, written };
         let seen = &mut self.seen[class as usize];
         seen.steps += 1;
         seen.latency_ns += ns;
@@ -381,7 +391,7 @@ mod tests {
             let (chosen, others): (Vec<u64>, Vec<u64>) = (1..63).partition(|line| sets.has(*line));
             for (k, line) in chosen.into_iter().enumerate() {
                 for n in 0..10 {
-                    sets.note(line, alike(1), served(!differ || n % 4 < k), true, 1.0);
+                    sets.note(line, alike(1), served(!differ || n % 4 < k), true, (1.0, 0));
                 }
             }
             for line in others {

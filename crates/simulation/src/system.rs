@@ -18,6 +18,12 @@ use crate::sets::{Alike, Sets};
 use crate::step::Step;
 use crate::windows::Measured;
 use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+
+/// Lines written back for sets that are not simulated, at most, that wait for steps there.
+const MAX_OWED: usize = 4096;
+/// Of so many that wait, a step takes one more.
+const OWED_SHARE: usize = 64;
 
 /// Lines in flight that are remembered; beyond, those that are there are forgotten.
 const MAX_FLYING: usize = 1 << 14;
@@ -55,6 +61,9 @@ pub struct System<'m> {
     pub sites: FxHashMap<u32, Fetched>,
     /// Lines written back, by node.
     pub written: Vec<u64>,
+    /// Lines written back that others stand for, from node, to node: they go with steps of sets that
+    /// are not simulated, since all at once would make others wait.
+    owed: VecDeque<(usize, usize)>,
     /// Transfers between threads: from, to.
     pub between: FxHashMap<(u32, u32), u64>,
     /// For each domain the thread that has used it last, which is who a transfer comes from.
@@ -120,6 +129,7 @@ impl<'m> System<'m> {
             threads: pus.iter().zip(instructions_per_access).map(thread).collect(),
             sites: FxHashMap::default(),
             written: vec![0; machine.nodes.len()],
+            owed: VecDeque::new(),
             between: FxHashMap::default(),
             user: vec![u32::MAX; machine.domains.len()],
             distances: FxHashMap::default(),
@@ -200,6 +210,7 @@ impl<'m> System<'m> {
             counts
         };
         self.began = ended;
+        self.write_owed(ended, self.owed.len());
         let threads = self.threads.iter_mut().map(take).collect();
         let (controllers, links) = self.network.take_done();
         Measured {
@@ -285,7 +296,7 @@ impl<'m> System<'m> {
         let sets = self.sets.as_mut();
         let estimate = sets.and_then(|sets| sets.estimate(step.line, Alike::of(step)));
         let (served, taken) = match estimate {
-            Some((served, ns)) => (served, Some(ns)),
+            Some((served, ns, _)) => (served, Some(ns)),
             None => {
                 self.caches.replace_next(pu, step.replaces);
                 (self.caches.access(pu, step.line, writes), None)
@@ -303,8 +314,10 @@ impl<'m> System<'m> {
         } else {
             self.threads[thread].counts.hits[usize::from(inner).min(LEVELS - 1)] += 1;
         }
-        if self.sets.is_some() && estimate.is_none() {
-            self.note_sample(thread, step, served, ns);
+        match estimate {
+            Some((.., lines)) => self.write_like(thread, step, lines),
+            None if self.sets.is_some() => self.note_sample(thread, step, served, ns),
+            None => {}
         }
         for &domain in &self.machine.pus[pu].domains {
             self.user[domain as usize] = thread as u32;
@@ -315,15 +328,31 @@ impl<'m> System<'m> {
             }
             self.fetch_ahead(thread, core, step.page);
         }
-        self.write_back(thread);
+        if estimate.is_some() {
+            let now = self.threads[thread].clock.now;
+            self.write_owed(now, 1 + self.owed.len() / OWED_SHARE);
+        }
+        self.write_back(thread, true);
     }
 
-    /// What a simulated step was given is what others will be given.
+    /// What a simulated step was given, and made others write back, is what others will be given.
     fn note_sample(&mut self, thread: usize, step: &Step, served: Served, ns: f64) {
+        let written = self.write_back(thread, false);
         let node = self.machine.pus[self.threads[thread].pu].node;
         let is_local = served.source == Source::Memory && self.pages.node(step.page, node) == node;
         if let Some(sets) = &mut self.sets {
-            sets.note(step.line, Alike::of(step), served, is_local, ns);
+            sets.note(step.line, Alike::of(step), served, is_local, (ns, written));
+        }
+    }
+
+    /// A step that is not simulated writes back as many lines as one like it, to its own page's node.
+    fn write_like(&mut self, thread: usize, step: &Step, lines: u32) {
+        let running = &self.threads[thread];
+        let (now, from) = (running.clock.now, self.machine.pus[running.pu].node);
+        if lines > 0 {
+            let node = self.pages.node(step.page, from);
+            (0..lines).for_each(|_| self.network.write_back(now, from, node));
+            self.written[node] += u64::from(lines);
         }
     }
 
@@ -490,18 +519,31 @@ impl<'m> System<'m> {
         }
     }
 
-    /// Lines that went to memory occupy controllers and links; nobody waits for them.
-    fn write_back(&mut self, thread: usize) {
+    /// Lines that went to memory occupy controllers and links; nobody waits for them. Those that
+    /// lines fetched ahead have driven out stand for others. Returns how many there were.
+    fn write_back(&mut self, thread: usize, stand_for_others: bool) -> u32 {
+        let mut count = 0;
         let running = &self.threads[thread];
         let (now, from) = (running.clock.now, self.machine.pus[running.pu].node);
         for line in self.caches.take_written() {
             let node = self.pages.node_at(self.machine.page_of(line), from);
-            let lines = self.sets.as_ref().map_or(1, |sets| sets.weight(line));
-            for _ in 0..lines {
-                self.network.carry(now, from, node);
-                self.network.access_memory(now, node);
-            }
+            let sets = self.sets.as_ref().filter(|_| stand_for_others);
+            let lines = sets.map_or(1, |sets| sets.weight(line));
+            count += 1;
+            self.network.write_back(now, from, node);
+            self.owed.extend((1..lines).map(|_| (from, node)));
             self.written[node] += lines;
+        }
+        if self.owed.len() > MAX_OWED {
+            self.write_owed(now, self.owed.len() - MAX_OWED);
+        }
+        count
+    }
+
+    /// So many of the lines that others stand for are written back.
+    fn write_owed(&mut self, now: f64, count: usize) {
+        for (from, node) in self.owed.drain(..count.min(self.owed.len())) {
+            self.network.write_back(now, from, node);
         }
     }
 }

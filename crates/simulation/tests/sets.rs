@@ -106,3 +106,38 @@ fn nine_intervals_in_ten_hold_the_truth() {
     assert!(figures > 60, "{figures}");
     assert!(missed.len() * 10 <= figures, "{} of {figures}: {missed:#?}", missed.len());
 }
+
+/// Changed lines that go to another package are written back, too, which loads link and memory.
+#[test]
+fn lines_written_back_load_links_as_evenly_as_those_of_all_sets() {
+    let machine = Machine::new(&Topology::from_synthetic(SPEC).unwrap(), "it").unwrap();
+    let mut accesses = Vec::new();
+    for round in 0..20 {
+        for (what, first) in [(What::Write, 0), (What::Read, 2)] {
+            for k in 0..1024 {
+                let of = |pair: u32| u64::from((pair + round) % 2) << 24 | k << 6;
+                let site = 1 + first;
+                accesses.extend((0..2).map(|t| Access::new(first + t, what, of(t), 8, site)));
+            }
+        }
+    }
+    let run = |sample_sets| {
+        let pages = Pages::by(Rule::FirstTouch);
+        let job = Job { machine: &machine, pus: vec![0, 1, 2, 3], pages };
+        let options = Options { tlb: false, prefetch: false, sample_sets, ..Options::default() };
+        simulate(&mut accesses.iter().copied(), &[], &[job], options, 1).unwrap().remove(0)
+    };
+    let all = run(None);
+    assert!(all.written.iter().sum::<u64>() > 30_000, "{:?}", all.written);
+    let waited = |of: &Outcome| {
+        let links = of.links.iter().map(|link| link.2);
+        links.chain(of.controllers.iter().copied()).map(|load| load.waited_ns).sum::<f64>()
+    };
+    for part in [4, 16] {
+        let part = run(Some(part));
+        let (is, should) = (waited(&part), waited(&all));
+        assert!((is / should - 1.0).abs() < 0.05, "{is} instead of {should}");
+        let written = part.written[0] as f64 / all.written[0] as f64;
+        assert!((written - 1.0).abs() < 0.01, "{:?} instead of {:?}", part.written, all.written);
+    }
+}
