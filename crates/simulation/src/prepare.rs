@@ -233,9 +233,8 @@ impl Preparation {
     fn end_loop(&mut self, access: &Access) -> bool {
         let t = access.thread;
         let thread = &self.threads[t as usize];
-        let goes_on =
-            access.what == What::Read && thread.late.iter().any(|late| late.is_by(access));
-        if thread.repeats <= REPEATS || goes_on {
+        let reads = access.what == What::Read;
+        if thread.repeats <= REPEATS || reads && thread.late.iter().any(|l| l.is_by(access)) {
             return false;
         }
         let reads = thread.late.iter().filter(|late| late.what == What::Read);
