@@ -61,48 +61,10 @@ pub fn shares_of(hierarchy: &Hierarchy, events: &[f64], shared_pu: bool) -> Vec<
     shares
 }
 
-/// Where talk goes when every thread is put somewhere by chance: the expected shares of `events`,
-/// nearest level first. With no more threads than cores each gets a core of its own; otherwise
-/// every PU holds as many as it must.
-///
-/// Closed form: all pairs of slots are equally likely, so a level's share is the number of pairs
-/// that it splits over the number of all pairs.
-pub fn shares_by_chance(hierarchy: &Hierarchy, threads: usize, events: u64) -> Vec<LevelShare> {
-    let pus = hierarchy.pus.len();
-    let own_core = threads <= hierarchy.cores();
-    let first_of_core = |&pu: &usize| pu == 0 || hierarchy.core[pu] != hierarchy.core[pu - 1];
-    let slots: Vec<usize> = (0..pus).filter(|pu| !own_core || first_of_core(pu)).collect();
-    let copies = threads.div_ceil(slots.len().max(1)).max(1);
-    let mut together = vec![pairs(slots.len() * copies)];
-    for level in &hierarchy.levels {
-        let mut sizes = std::collections::BTreeMap::new();
-        slots.iter().for_each(|&pu| *sizes.entry(level.part[pu]).or_insert(0) += copies);
-        together.push(sizes.into_values().map(pairs).sum());
-    }
-    // What the last level keeps together is on one PU, which is nothing where each has one slot.
-    together.push(0.0);
-    let mut shares: Vec<LevelShare> = names(hierarchy)
-        .zip(together.windows(2))
-        .filter(|((level, _), _)| level != SAME_PU || copies > 1)
-        .map(|((level, within), step)| {
-            let share = if together[0] > 0.0 { (step[0] - step[1]) / together[0] } else { 0.0 };
-            let events = (events as f64 * share).round() as u64;
-            LevelShare { level, within, events, share }
-        })
-        .collect();
-    shares.reverse();
-    shares
-}
-
 /// What each level separates and what holds it together, from the machine down; last the PU.
 fn names(hierarchy: &Hierarchy) -> impl Iterator<Item = (String, String)> {
     let level = |level: &Level| (level_name(level), level.shared.to_string());
     hierarchy.levels.iter().map(level).chain([(SAME_PU.to_owned(), "PU".to_owned())])
-}
-
-/// Unordered pairs of `n` things.
-fn pairs(n: usize) -> f64 {
-    n as f64 * n.saturating_sub(1) as f64 / 2.0
 }
 
 /// What a level separates, for people.
@@ -160,42 +122,6 @@ mod tests {
                 ("between packages", 35, 0.35)
             ]
         );
-    }
-
-    #[test]
-    fn chance_is_uniform_over_slots() {
-        let found = |machine: &str, threads| -> Vec<(String, f64)> {
-            let hierarchy = Hierarchy::new(&Topology::from_synthetic(machine).unwrap());
-            let shares = shares_by_chance(&hierarchy, threads, 1000);
-            shares.into_iter().map(|s| (s.level, s.share)).collect()
-        };
-        let expected = |pairs: &[(&str, f64)]| -> Vec<(String, f64)> {
-            pairs.iter().map(|&(level, share)| (level.to_owned(), share)).collect()
-        };
-        // 3 slots under each of 2 PUs: 6 of 15 pairs share one.
-        assert_eq!(
-            found("core:2 pu:1", 5),
-            expected(&[("on one PU", 0.4), ("between cores", 0.6)])
-        );
-        // 4 cores for 3 threads: no two share one, 2 of 6 pairs stay in a package.
-        assert_eq!(
-            found("pack:2 core:2 pu:2", 3),
-            expected(&[
-                ("between SMT siblings", 0.0),
-                ("between cores", 2.0 / 6.0),
-                ("between packages", 4.0 / 6.0)
-            ])
-        );
-        // 8 PUs for 8 threads: 4 + 8 + 16 of 28 pairs.
-        assert_eq!(
-            found("pack:2 core:2 pu:2", 8),
-            expected(&[
-                ("between SMT siblings", 4.0 / 28.0),
-                ("between cores", 8.0 / 28.0),
-                ("between packages", 16.0 / 28.0)
-            ])
-        );
-        assert_eq!(found("core:1 pu:1", 1), expected(&[]));
     }
 
     #[test]

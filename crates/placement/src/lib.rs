@@ -12,6 +12,7 @@
 //! | `names.rs` | which name was meant |
 //! | `even.rs`, `score.rs`, `place.rs` | even loads, costs and baselines, the entry point |
 //! | `levels.rs` | how much of the talk meets at which level of the machine |
+//! | `chance.rs` | where it meets when nobody places the threads |
 //! | `bound.rs` | what no placement can cost less than |
 //! | `remap.rs` | placing again while the program runs |
 //! | `pages.rs` | pages onto NUMA nodes; one file for each policy in `pages/` |
@@ -26,6 +27,7 @@
 
 mod apps;
 mod bound;
+mod chance;
 mod csv;
 mod data;
 mod even;
@@ -47,10 +49,11 @@ mod tasks;
 
 pub use apps::App;
 pub use bound::lower_bound;
+pub use chance::shares_by_chance;
 pub use csv::{CsvError, matrix_from_csv};
 pub use data::*;
 pub use launchers::{LauncherError, LauncherKind, OPENMP_RIVALS, openmp_environment};
-pub use levels::{LevelShare, level_name, level_shares, shares_by_chance, shares_of};
+pub use levels::{LevelShare, level_name, level_shares, shares_of};
 pub use pages::{
     KmafAction, KmafLimits, KmafPage, KmafPolicy, MIN_EXCLUSIVITY, Page, PagePolicyKind, PageUse,
     PageUseError, UnknownPagePolicy, kmaf_judge, map_pages,

@@ -1,9 +1,10 @@
 //! The entry point: threads, machine, costs, policy and seed in; placement with its price out.
 
-use crate::levels::{level_shares, shares_by_chance};
+use crate::chance::{Chance, Claims, Spread};
+use crate::levels::level_shares;
 use crate::plan::{Baselines, PlanLevel};
 use crate::policies::{Input, PolicyKind, bandwidth_shares};
-use crate::score::{cost, random_expectation};
+use crate::score::cost;
 use crate::slots::SlotTree;
 use crate::solver::Effort;
 use crate::tasks::Tasks;
@@ -59,6 +60,8 @@ pub struct Placement {
     pub seed: u64,
     /// How many threads were placed.
     pub threads: usize,
+    /// Which of them are somewhere when nobody places them.
+    claims: Claims,
     /// For each thread the logical number of its PU; empty when nothing is bound (`os`).
     pub pu_logical: Vec<u32>,
     /// For each thread the OS number of its PU.
@@ -134,24 +137,25 @@ fn placed(
     };
     let compact = PolicyKind::Compact.policy().place(&input);
     let scatter = PolicyKind::Scatter.policy().place(&input);
-    let copies = tasks.len().div_ceil(hierarchy.pus.len());
-    let everywhere = SlotTree::all_pus(&hierarchy, &costs.per_level, copies);
-    let os = random_expectation(tasks, &tree);
+    let claims = Claims::of(tasks);
+    let chance = |spread| Chance::new(&hierarchy, claims, spread).cost(tasks, &costs.per_level);
+    let os = chance(Spread::Cores);
     let price = |pus: &[usize]| price(tasks, &hierarchy, &costs.per_level, pus);
     Ok(Placement {
         policy,
         seed,
         threads: tasks.len(),
+        claims,
         pu_logical: pus.iter().map(|&pu| hierarchy.pus[pu]).collect(),
         pu_os: pus.iter().map(|&pu| hierarchy.os[pu]).collect(),
         cost: if pus.is_empty() { os } else { price(&pus) },
         baselines: Baselines {
             compact: price(&compact),
             scatter: price(&scatter),
-            random: random_expectation(tasks, &everywhere),
+            random: chance(Spread::Pus),
             os,
         },
-        levels: levels(tasks, &hierarchy, &costs.per_level, &pus, tasks.len()),
+        levels: levels(tasks, &hierarchy, &costs.per_level, &pus, claims),
         memory: match policy {
             PolicyKind::BalancedLocality => memory(tasks, &hierarchy, &pus),
             _ => Vec::new(),
@@ -175,11 +179,10 @@ impl Placement {
         let index = |pu: &u32| hierarchy.pus.binary_search(pu).expect("an allowed PU");
         let pus: Vec<usize> =
             self.pu_logical.iter().skip(first).take(tasks.len()).map(index).collect();
-        let levels = levels(tasks, &hierarchy, &costs.per_level, &pus, self.threads);
+        let levels = levels(tasks, &hierarchy, &costs.per_level, &pus, self.claims);
         let cost = match pus.is_empty() {
             true => {
-                let tree = SlotTree::new(&hierarchy, &costs.per_level, self.threads);
-                random_expectation(tasks, &tree)
+                Chance::new(&hierarchy, self.claims, Spread::Cores).cost(tasks, &costs.per_level)
             }
             false => price(tasks, &hierarchy, &costs.per_level, &pus),
         };
@@ -217,17 +220,16 @@ fn memory(tasks: &Tasks, hierarchy: &Hierarchy, pus: &[usize]) -> Vec<MemoryShar
     hierarchy.nodes.iter().zip(shares).map(share).collect()
 }
 
-/// Where communication meets: before, `threads` left to chance, which is what `os` costs; after, on
-/// `pus`.
+/// Where communication meets: before, left to chance beside all threads, which is what `os` costs;
+/// after, on `pus`.
 fn levels(
     tasks: &Tasks,
     hierarchy: &Hierarchy,
     costs: &[f64],
     pus: &[usize],
-    threads: usize,
+    claims: Claims,
 ) -> Vec<PlanLevel> {
-    let total = tasks.total() as u64;
-    let before = shares_by_chance(hierarchy, threads, total);
+    let before = Chance::new(hierarchy, claims, Spread::Cores).shares(tasks);
     let after = match pus.is_empty() {
         true => before.clone(),
         false => {

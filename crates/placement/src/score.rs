@@ -1,4 +1,4 @@
-//! What a placement costs, how evenly it loads, and what a random one would cost.
+//! What a placement costs, and how evenly it loads.
 
 use crate::slots::{Crowded, Distances, Even, SlotTree};
 use crate::tasks::Tasks;
@@ -71,22 +71,4 @@ pub fn loads(tasks: &Tasks, group: &[usize], slots: &[usize]) -> Vec<i64> {
         loads[group[slot]] += tasks.load(task);
     }
     loads
-}
-
-/// Expected cost of a placement drawn uniformly from all that put threads into different slots:
-/// every unordered pair of slots is equally likely for every pair of threads.
-pub fn random_expectation(tasks: &Tasks, tree: &SlotTree) -> f64 {
-    let slots = tree.len();
-    if slots < 2 {
-        return 0.0;
-    }
-    // Pairs below a node at level d but not below a node at level d + 1 pay cost[d].
-    let pairs_at = |level: usize| -> f64 {
-        tree.ranges(level).iter().map(|r| (r.len() * (r.len() - 1) / 2) as f64).sum()
-    };
-    let all = pairs_at(0);
-    let sum: f64 = (0..tree.depth())
-        .map(|level| tree.cost[level] * (pairs_at(level) - pairs_at(level + 1)))
-        .sum();
-    tasks.total() * sum / all
 }

@@ -92,6 +92,24 @@ fn the_random_expectation_agrees_with_sampling_on_a_restricted_hybrid() {
     assert!((mean / expected - 1.0).abs() < 0.01, "{mean} {expected}");
 }
 
+/// Five threads that communicate evenly cost the same in every placement that leaves no core idle.
+#[test]
+fn chance_leaves_no_core_idle() {
+    let machine = Machine::new("node:2 core:2 pu:1", "latency");
+    let mut matrix = CommMatrix::new(5);
+    for (a, b) in (0..5).flat_map(|a| (0..a).map(move |b| (a, b))) {
+        matrix.add(ThreadId(a), ThreadId(b), 2000);
+    }
+    let placed = machine.place(&matrix, PolicyKind::Locality, 0);
+    let [far, near] = machine.costs.per_level[..] else { panic!("two levels") };
+    assert_eq!(placed.cost, 2000.0 * (3.0 * near + 6.0 * far));
+    assert!((placed.baselines.os / placed.cost - 1.0).abs() < 1e-12, "{:?}", placed.baselines);
+    assert!((placed.baselines.random / placed.cost - 1.0).abs() < 1e-12, "{:?}", placed.baselines);
+    let before: Vec<f64> = placed.levels.iter().map(|level| level.before).collect();
+    let same = before.iter().zip([0.1, 0.3, 0.6]).all(|(a, b)| (a - b).abs() < 1e-12);
+    assert!(same, "{before:?}");
+}
+
 /// Figure 3.6: 4 chained tasks on 2 × 2 × 2 go one per L1, (0,1) and (2,3) within an L2.
 #[test]
 fn figure_3_6_uses_every_l1_and_keeps_neighbours_in_an_l2() {

@@ -1,6 +1,6 @@
 //! Computes the placements that the report compares.
 //!
-//! Chance: the expectation over all placements, what an unplaced run can look like. Before:
+//! Chance: the expectation over even placements, what an unplaced run can look like. Before:
 //! `compact`, the order in which launchers fill a machine. Where compact would make threads
 //! share cores that the recommendation keeps apart, the two do not compete for the same resources,
 //! and `scatter`, which spreads as an operating system does, is the reference instead. After: the
@@ -107,7 +107,7 @@ pub fn compare(
         levels: machine.levels(),
         level_costs: costs.per_level.clone(),
         layouts,
-        chance: machine.chance(&costs, &talk),
+        chance: machine.chance(&costs, &tasks),
         ran: match setting.machine {
             Some(_) => None,
             None => Ran::of(profile, &machine, &costs),

@@ -6,7 +6,7 @@
 
 use crate::policies::Policies;
 use crate::ran::Ran;
-use placement::{LevelShare, level_name, level_shares, shares_by_chance};
+use placement::{LevelShare, Tasks, level_name, level_shares, shares_by_chance};
 use serde::Serialize;
 use topology::{CacheSizes, Costs, Hierarchy, Object, ObjectId, ObjectKind, Topology};
 use ts_rs::TS;
@@ -47,7 +47,8 @@ pub struct Placement {
     pub caches: Option<CacheSizes>,
 }
 
-/// Expectation over all ways to put the threads on the machine.
+/// Expectation over the ways to put the threads on the machine that leave no core idle while another
+/// has two.
 #[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct Chance {
     /// In the unit of [`Layout::cost`].
@@ -105,14 +106,13 @@ impl<'a> Machine<'a> {
         talk.iter().map(|(from, to, n)| n as f64 * price(from, to).unwrap_or(0.0)).sum()
     }
 
-    /// What to expect of the threads of `talk` when they are not placed.
-    pub(crate) fn chance(&self, costs: &Costs, talk: &CommMatrix) -> Chance {
-        let total = talk.total();
-        let shares = shares_by_chance(&self.hierarchy, talk.threads(), total);
+    /// What to expect of threads that are not placed.
+    pub(crate) fn chance(&self, costs: &Costs, tasks: &Tasks) -> Chance {
+        let shares = shares_by_chance(&self.hierarchy, tasks);
         // Shares go from the nearest level out, costs from the machine down; on one PU costs
         // nothing.
         let priced = shares.iter().rev().zip(&costs.per_level);
-        let cost = priced.map(|(share, cost)| share.share * total as f64 * cost).sum();
+        let cost = priced.map(|(share, cost)| share.share * tasks.total() * cost).sum();
         Chance { cost, shares }
     }
 

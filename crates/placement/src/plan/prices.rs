@@ -10,7 +10,8 @@ pub struct Baselines {
     pub compact: f64,
     /// Neighbouring threads as far from each other as possible.
     pub scatter: f64,
-    /// Expectation over uniformly random placements, closed form.
+    /// Expectation over random placements that leave no PU idle while another has two threads,
+    /// closed form.
     pub random: f64,
     /// The same over those that use every core before any core is shared, as schedulers do. 0 in
     /// plans made before this was computed.

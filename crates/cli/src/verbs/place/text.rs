@@ -212,6 +212,8 @@ fn standing(cost: f64, chance: f64, bound: f64, sampled: bool) -> String {
     }
     let part = (chance - cost) / (chance - bound) * 100.0;
     match part {
+        // As much, but for rounding.
+        -0.05..0.05 => "It costs as much as the operating system's placement on average.\n".into(),
         ..0.0 => "It is expected to cost more than the operating system's placement.\n".into(),
         99.95.. => "No placement is noticeably better: it reaches the bound.\n".into(),
         _ => format!(
