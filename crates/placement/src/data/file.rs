@@ -263,7 +263,7 @@ fn working_sets(usage: &DataUse) -> Vec<u64> {
 }
 
 fn rest(plan: &JointPlan, usage: &DataUse) -> RestOfMemory {
-    let known = |page: &DataPage| usage.objects[page.object as usize].identity.can_be_placed();
+    let known = |page: &DataPage| usage.objects[page.object as usize].can_be_placed();
     let mut unknown = usage.pages.iter().zip(&plan.pages).filter(|(page, _)| !known(page));
     match (plan.data, unknown.next().map(|(_, spot)| *spot)) {
         (DataPolicy::Interleave, _) | (_, Some(PageSpot::Interleave)) => RestOfMemory::Interleave,
@@ -277,7 +277,7 @@ fn rest(plan: &JointPlan, usage: &DataUse) -> RestOfMemory {
 fn rest_share(usage: &DataUse) -> f64 {
     let unknown = |page: u32| {
         let object = usage.pages[page as usize].object;
-        !usage.objects[object as usize].identity.can_be_placed()
+        !usage.objects[object as usize].can_be_placed()
     };
     let sum = |all: bool| -> f64 {
         let counted = usage.accesses.iter().filter(|access| all || unknown(access.page));
@@ -299,7 +299,7 @@ fn objects(
 ) -> Vec<PlanObject> {
     let mut blocks: BTreeMap<(u32, u64), Vec<(u64, Goes)>> = BTreeMap::new();
     for (index, page) in usage.pages.iter().enumerate() {
-        if usage.objects[page.object as usize].identity.can_be_placed() {
+        if usage.objects[page.object as usize].can_be_placed() {
             // Until it creates another thread, the initial thread is not bound: what it touches by
             // then lies anywhere.
             let anywhere = page.touched_by == Some(0) && is_set_up(usage, page.object);

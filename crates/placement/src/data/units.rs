@@ -72,7 +72,7 @@ fn with_steps(usage: &DataUse, steps: f64) -> Vec<Unit> {
         let unit = match open.get(&alike).copied().filter(room) {
             Some(unit) => unit,
             None => {
-                let rest = !usage.objects[at.object as usize].identity.can_be_placed();
+                let rest = !usage.objects[at.object as usize].can_be_placed();
                 let touched_by = at.touched_by;
                 let unit = Unit { pages: vec![], touched_by, rest, uses: vec![], reaching: 0.0 };
                 units.push((unit, BTreeMap::new()));

@@ -60,14 +60,22 @@ impl DataIdentity {
             && !name.starts_with("static data (")
     }
 
-    /// Whether a run can put it somewhere. Pages of files are in the page cache, which ignores
-    /// where a program wants them; sections of another build have something else there.
-    pub fn can_be_placed(&self) -> bool {
-        match self.region.as_str() {
-            "static" => self.is_symbol(),
-            "mapped file" => false,
-            _ => self.is_known(),
-        }
+    /// File name of the module that has it as static data, or that allocated it.
+    fn module(&self) -> &str {
+        let of_static = || Some(self.name.rsplit_once(" (")?.1.trim_end_matches(')'));
+        let of_code = || Some(self.code.rsplit_once('+')?.0);
+        let module = if self.region == "static" { of_static() } else { of_code() };
+        module.unwrap_or_default()
+    }
+
+    /// Whether it is there before anything can be placed: the dynamic linker's, or what libstdc++
+    /// allocates for itself when it is loaded.
+    fn is_too_early(&self) -> bool {
+        let module = self.module();
+        let for_itself = self.callers.is_empty() && self.name.starts_with("at libstdc++");
+        module.starts_with("ld-linux")
+            || module.starts_with("ld-musl")
+            || module.starts_with("libstdc++") && self.region == "heap" && for_itself
     }
 }
 
@@ -78,6 +86,22 @@ pub struct DataObject {
     pub identity: DataIdentity,
     /// Bytes of one of its blocks; 0 = not known.
     pub bytes: u64,
+}
+
+impl DataObject {
+    /// Whether a run can put it somewhere. Pages of files are in the page cache, which ignores
+    /// where a program wants them; sections of another build have something else there.
+    pub fn can_be_placed(&self) -> bool {
+        let DataIdentity { region, name, .. } = &self.identity;
+        match region.as_str() {
+            "mapped file" => false,
+            _ if self.identity.is_too_early() => false,
+            // What is in no section is called `data`, as variables may be; these have a size.
+            "static" if self.bytes == 0 && name.starts_with("data (") => false,
+            "static" => self.identity.is_symbol(),
+            _ => self.identity.is_known(),
+        }
+    }
 }
 
 /// A page.
@@ -178,6 +202,35 @@ impl DataUse {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_there_before_all_else_cannot_be_placed() {
+        let object = |region: &str, name: &str, code: &str, bytes| DataObject {
+            identity: DataIdentity {
+                region: region.into(),
+                name: name.into(),
+                code: code.into(),
+                ..DataIdentity::default()
+            },
+            bytes,
+        };
+        let placed = [
+            object("static", "grid (app)", "", 0),
+            object("static", "data (app)", "", 4096),
+            object("heap", "in main at a.c:3", "app+0x10", 64),
+            object("heap", "in main at a.cc:3", "libstdc++.so.6.0.30+0xa57b9", 64),
+        ];
+        let not = [
+            object("static", ".data (app)", "", 4096),
+            object("static", "data (app)", "", 0),
+            object("static", "tunable_list (ld-linux-x86-64.so.2)", "", 4144),
+            object("static", "main_tls (ld-musl-x86_64.so.1)", "", 64),
+            object("heap", "in main at a.c:3", "ld-linux-x86-64.so.2+0x10cb2", 272),
+            object("heap", "at libstdc++.so.6.0.30+0xa57b9", "libstdc++.so.6.0.30+0xa57b9", 72704),
+        ];
+        assert!(placed.iter().all(DataObject::can_be_placed));
+        assert!(!not.iter().any(DataObject::can_be_placed));
+    }
 
     #[test]
     fn what_has_moved_is_one_page() {
