@@ -146,6 +146,70 @@ fn what_cannot_be_named_follows_the_operating_system() {
     }
 }
 
+/// Eight pages for each of four threads, by who touches each first; bytes and ranges that the plan
+/// lists.
+fn listed(touched_by: impl Fn(usize) -> usize) -> (u64, usize) {
+    let machine = Machine::new("pack:2 numa:1 core:2 pu:1", "latency");
+    let mut make = kernels::Maker::new(4);
+    make.object("grid (app)");
+    for page in 0..32 {
+        make.page(touched_by(page), &[(page / 8, 4000)], 0..kernels::STRETCHES);
+    }
+    make.talk(0, 1, 5000);
+    make.talk(2, 3, 5000);
+    let kernel = make.finish("grid");
+    let plan = auto(&machine, &kernel);
+    let data = PlanData::new(&plan, &kernel.usage, &machine.topology, &machine.costs);
+    let nodes = nodes_of(&machine, &plan);
+    let ranges: Vec<_> = data.objects.iter().flat_map(|object| &object.ranges).collect();
+    for range in &ranges {
+        for page in (range.offset..range.offset + range.bytes).step_by(4096) {
+            let thread = (page / 4096 / 8) as usize;
+            assert_eq!(range.node, Some(nodes[thread] as u32), "{range:?} {nodes:?}");
+        }
+    }
+    (ranges.iter().map(|range| range.bytes).sum(), ranges.len())
+}
+
+/// Pages that lay right by chance, as in a loop with dynamic schedule, lie anywhere in another run.
+#[test]
+fn an_object_is_listed_as_a_whole() {
+    let whole = (32 * 4096, 2);
+    assert_eq!(listed(|page| 1 + page * 7 % 3), whole);
+    // One page is enough.
+    assert_eq!(listed(|page| if page == 30 { 1 } else { page / 8 }), whole);
+    // The initial thread may run anywhere when it fills what others use.
+    assert_eq!(listed(|_| 0), whole);
+    // Each thread touches its own part.
+    assert_eq!(listed(|page| page / 8), (0, 0));
+}
+
+/// Rows that lay right by chance are listed with the others; each thread's own blocks are not.
+#[test]
+fn blocks_by_chance_are_all_listed() {
+    let machine = Machine::new("pack:2 numa:1 core:2 pu:1", "latency");
+    let entries = |touched_by: fn(usize) -> usize| {
+        let mut make = kernels::Maker::new(4);
+        make.object("rows");
+        (0..16).for_each(|row| make.page(touched_by(row), &[(row / 4, 4000)], 0..4));
+        make.talk(0, 1, 5000);
+        make.talk(2, 3, 5000);
+        let mut kernel = make.finish("rows");
+        let identity = &mut kernel.usage.objects[0].identity;
+        (identity.region, identity.code) = ("heap".into(), "app+0x10".into());
+        for (row, page) in (0..).zip(&mut kernel.usage.pages) {
+            (page.ordinal, page.offset) = (row, 0);
+        }
+        let plan = auto(&machine, &kernel);
+        let data = PlanData::new(&plan, &kernel.usage, &machine.topology, &machine.costs);
+        data.objects.len()
+    };
+    assert_eq!(entries(|row| row * 7 % 4), 16);
+    assert_eq!(entries(|row| row / 4), 0);
+    // One of them is another thread's.
+    assert_eq!(entries(|row| if row == 2 { 3 } else { row / 4 }), 1);
+}
+
 /// With one node every policy is the same, and nothing is said about pages.
 #[test]
 fn one_node_leaves_nothing_to_decide() {

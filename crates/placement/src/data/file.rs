@@ -9,15 +9,18 @@ use crate::data::policy::{DataPolicy, weights};
 use crate::data::usage::{DataIdentity, DataObject, DataPage, DataUse};
 use crate::plan::Plan;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use topology::{Costs, DataNodes, Topology};
 
 /// Version of plans that have a data part.
 pub const PLAN_WITH_DATA: u32 = 3;
 
-/// Bytes of an object from which on the initial thread may fill it for others: smaller ones share
+/// Bytes of an object from which on the initial thread may fill it for others: smaller blocks share
 /// pages, or are buffers of its own.
 const MIN_SET_UP: u64 = 64 << 10;
+/// Part of an object's pages that may lie wrong where each thread touches blocks of its own: pages
+/// that blocks share. By chance, half of them or more would.
+const FEW_STRAYS: f64 = 1.0 / 8.0;
 /// Part of an object's blocks that must go to the same place for the others to go there, too.
 const MOST_BLOCKS: f64 = 2.0 / 3.0;
 
@@ -290,28 +293,89 @@ fn rest_share(usage: &DataUse) -> f64 {
 /// Where a page goes; `None` where the rest of memory goes.
 type Goes = Option<PageSpot>;
 
-/// Objects that can be named, by block, with their ranges.
+/// A page of a block.
+#[derive(Clone, Copy)]
+struct PageAt {
+    offset: u64,
+    /// Where it should be; `None` where that is not known.
+    spot: Goes,
+    /// Whether it is there without an entry.
+    stays: bool,
+    /// Whether the thread that touches it first puts it elsewhere.
+    strays: bool,
+}
+
+/// Blocks by object and number, with their pages.
+type Blocks = BTreeMap<(u32, u64), Vec<PageAt>>;
+
+/// The pages of objects that can be named.
+fn blocks(plan: &JointPlan, usage: &DataUse, rest: RestOfMemory) -> Blocks {
+    let for_others = for_others(usage);
+    let mut blocks = Blocks::new();
+    for (index, page) in usage.pages.iter().enumerate() {
+        let object = &usage.objects[page.object as usize];
+        if !object.can_be_placed() {
+            continue;
+        }
+        let touched = plan.touched[index];
+        let spot = match plan.pages[index] {
+            PageSpot::FirstTouch => touched.map(PageSpot::Node),
+            spot => Some(spot),
+        };
+        // Until it creates another thread, the initial thread is not bound: what it touches by
+        // then lies anywhere.
+        let anywhere = page.touched_by == Some(0) && is_set_up(object, for_others[index]);
+        let known = touched.filter(|_| !anywhere);
+        let stays = spot.is_none_or(|spot| stays(spot, known, rest));
+        let strays = spot.is_some_and(|spot| !stays && !self::stays(spot, touched, rest));
+        let page_at = PageAt { offset: page.offset, spot, stays, strays };
+        blocks.entry((page.object, page.ordinal)).or_default().push(page_at);
+    }
+    blocks
+}
+
+/// For each page whether other threads than the initial one use it mainly.
+fn for_others(usage: &DataUse) -> Vec<bool> {
+    let mut others = vec![0.0; usage.pages.len()];
+    for access in &usage.accesses {
+        let sign = if access.thread == 0 { -1.0 } else { 1.0 };
+        others[access.page as usize] += sign * access.count as f64;
+    }
+    others.into_iter().map(|more| more > 0.0).collect()
+}
+
+/// Objects of which so many pages stray that where their blocks lie is a matter of chance.
+fn by_chance(blocks: &Blocks) -> BTreeSet<u32> {
+    let mut pages: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
+    for ((object, _), block) in blocks {
+        let (all, strays) = pages.entry(*object).or_default();
+        *all += block.len();
+        *strays += block.iter().filter(|page| page.strays).count();
+    }
+    let many =
+        |&(_, (all, strays)): &(u32, (usize, usize))| strays as f64 > FEW_STRAYS * all as f64;
+    pages.into_iter().filter(many).map(|(object, _)| object).collect()
+}
+
+/// Objects that can be named, by block, with their ranges. A block is listed as a whole: where
+/// threads touch it in no fixed order, the pages that lay right in the recording lie anywhere in
+/// another run. Stacks are placed by where most of them goes.
 fn objects(
     plan: &JointPlan,
     usage: &DataUse,
     nodes: &[PlanNode],
     rest: RestOfMemory,
 ) -> Vec<PlanObject> {
-    let mut blocks: BTreeMap<(u32, u64), Vec<(u64, Goes)>> = BTreeMap::new();
-    for (index, page) in usage.pages.iter().enumerate() {
-        if usage.objects[page.object as usize].can_be_placed() {
-            // Until it creates another thread, the initial thread is not bound: what it touches by
-            // then lies anywhere.
-            let anywhere = page.touched_by == Some(0) && is_set_up(usage, page.object);
-            let touched = plan.touched[index].filter(|_| !anywhere);
-            let goes = goes(plan.pages[index], touched, rest);
-            blocks.entry((page.object, page.ordinal)).or_default().push((page.offset, goes));
-        }
-    }
+    let mut blocks = blocks(plan, usage, rest);
+    let by_chance = by_chance(&blocks);
     let mut found: BTreeMap<u32, Vec<(u64, Vec<PlanRange>)>> = BTreeMap::new();
     for ((object, ordinal), pages) in &mut blocks {
-        pages.sort_unstable_by_key(|page| page.0);
-        let ranges = ranges(pages, usage.page_bytes, nodes);
+        pages.sort_unstable_by_key(|page| page.offset);
+        let moves = by_chance.contains(object) || pages.iter().any(|page| !page.stays);
+        let as_a_whole = moves && is_shared(&usage.objects[*object as usize]);
+        let goes = |page: &PageAt| page.spot.filter(|_| as_a_whole || !page.stays);
+        let pages: Vec<(u64, Goes)> = pages.iter().map(|page| (page.offset, goes(page))).collect();
+        let ranges = ranges(&pages, usage.page_bytes, nodes);
         found.entry(*object).or_default().push((*ordinal, ranges));
     }
     let mut placed = Vec::new();
@@ -328,26 +392,26 @@ fn objects(
     placed
 }
 
-/// Whether the initial thread may fill an object for others, rather than use it alone.
-fn is_set_up(usage: &DataUse, object: u32) -> bool {
-    let DataObject { identity, bytes } = &usage.objects[object as usize];
-    *bytes >= MIN_SET_UP && matches!(identity.region.as_str(), "heap" | "anonymous" | "static")
+/// Whether threads may fill an object for each other.
+fn is_shared(object: &DataObject) -> bool {
+    matches!(object.identity.region.as_str(), "heap" | "anonymous" | "static")
 }
 
-/// Pages that stay where the plan's threads touch them first need no entry.
-fn goes(spot: PageSpot, touched: Option<u16>, rest: RestOfMemory) -> Goes {
-    let stays = match (spot, rest) {
+/// Whether the initial thread may fill an object for others, rather than use it alone;
+/// `for_others`: that others mainly use the page.
+fn is_set_up(object: &DataObject, for_others: bool) -> bool {
+    let is_filled = for_others && object.identity.region == "static";
+    is_shared(object) && (object.bytes >= MIN_SET_UP || is_filled)
+}
+
+/// Whether a page that is touched first on a node is where it should be without an entry.
+fn stays(spot: PageSpot, touched: Option<u16>, rest: RestOfMemory) -> bool {
+    match (spot, rest) {
         (PageSpot::FirstTouch, RestOfMemory::FirstTouch) => true,
         (PageSpot::Node(node), RestOfMemory::FirstTouch) => touched == Some(node),
         (PageSpot::Interleave, RestOfMemory::Interleave) => true,
         (PageSpot::Weighted, RestOfMemory::WeightedInterleave) => true,
         _ => false,
-    };
-    match (spot, touched) {
-        _ if stays => None,
-        (PageSpot::FirstTouch, Some(node)) => Some(PageSpot::Node(node)),
-        (PageSpot::FirstTouch, None) => None,
-        _ => Some(spot),
     }
 }
 
@@ -430,12 +494,13 @@ mod tests {
 
     #[test]
     fn what_the_initial_thread_fills_is_named() {
-        let is_set_up = |region: &str, bytes| {
+        let is_set_up = |region: &str, bytes, for_others| {
             let identity = DataIdentity { region: region.into(), ..DataIdentity::default() };
-            let objects = vec![DataObject { identity, bytes }];
-            is_set_up(&DataUse { objects, ..DataUse::default() }, 0)
+            is_set_up(&DataObject { identity, bytes }, for_others)
         };
-        assert!(is_set_up("heap", 1 << 20) && is_set_up("static", MIN_SET_UP));
-        assert!(!is_set_up("heap", 4096) && !is_set_up("stack", 1 << 20));
+        assert!(is_set_up("heap", 1 << 20, false) && is_set_up("static", MIN_SET_UP, false));
+        assert!(!is_set_up("heap", 4096, true) && !is_set_up("stack", 1 << 20, true));
+        // Variables have pages that stay theirs, however small they are.
+        assert!(is_set_up("static", 4096, true) && !is_set_up("static", 4096, false));
     }
 }
