@@ -242,11 +242,14 @@ fn threads_and_pages_are_planned_together() {
     for part in [
         "data by auto (4 KiB pages)",
         "weighted-interleave",
+        "of what the operating system's placement with first touch costs on average",
         "no plan saves more than",
         "static table (app)",
     ] {
         assert!(said.contains(part), "no {part}\n{said}");
     }
+    // The verdict is on threads and data together, not on communication alone.
+    assert_eq!(said.matches("the operating system's placement").count(), 1, "{said}");
     let one = threadtalk(&["place", path, "--on", "core:4 pu:1"]).run().expect_code(0);
     assert!(one.stdout_text().contains("There is only one NUMA node, so where data lies makes no"));
 }

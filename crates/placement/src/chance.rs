@@ -10,7 +10,6 @@
 //! draws placements.
 
 use crate::levels::{LevelShare, shares_of};
-#[cfg(test)]
 use crate::rng::Rng;
 use crate::tasks::Tasks;
 use std::collections::BTreeMap;
@@ -119,7 +118,6 @@ pub fn shares_by_chance(hierarchy: &Hierarchy, tasks: &Tasks) -> Vec<LevelShare>
     Chance::new(hierarchy, Claims::of(tasks), Spread::Cores).shares(tasks)
 }
 
-#[cfg(test)]
 /// A placement by chance: for each task an index into [`Hierarchy::pus`]. Threads that are nowhere
 /// are on any PU.
 pub fn draw(hierarchy: &Hierarchy, tasks: &Tasks, rng: &mut Rng) -> Vec<usize> {
@@ -211,7 +209,6 @@ impl Pus {
         stage
     }
 
-    #[cfg(test)]
     /// All PUs by chance: one of each core, then the second ones, and so on.
     fn order(&self, rng: &mut Rng) -> Vec<usize> {
         let mut of_core = vec![0; self.sizes.len()];

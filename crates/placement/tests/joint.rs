@@ -3,7 +3,8 @@
 mod support;
 
 use placement::{
-    DataPolicy, Effort, JointPlan, JointRequest, PlanData, PolicyKind, RestOfMemory, plan_jointly,
+    DataPolicy, Effort, JointPlan, JointRequest, PlanData, PolicyKind, Request, RestOfMemory,
+    place, plan_jointly,
 };
 use support::Machine;
 use support::kernels::{self, Kernel};
@@ -208,6 +209,40 @@ fn blocks_by_chance_are_all_listed() {
     assert_eq!(entries(|row| row / 4), 0);
     // One of them is another thread's.
     assert_eq!(entries(|row| if row == 2 { 3 } else { row / 4 }), 1);
+}
+
+/// Threads that are spread for bandwidth cost more communication, but less than by chance in all.
+#[test]
+fn all_costs_count_against_the_operating_system() {
+    let machine = Machine::new("pack:2 numa:1 core:4 pu:1", "latency");
+    let mut make = kernels::Maker::new(4);
+    make.object("parts (app)");
+    for thread in 0..4 {
+        (0..8).for_each(|_| make.page(thread, &[(thread, 40_000)], 0..kernels::STRETCHES));
+        (0..thread).for_each(|other| make.talk(thread, other, 5000));
+    }
+    let kernel = make.finish("parts");
+    let plan = auto(&machine, &kernel);
+    let nodes = nodes_of(&machine, &plan);
+    assert_eq!(nodes.iter().sum::<usize>(), 2, "{nodes:?}");
+    let chance = machine_chance(&machine, &kernel);
+    assert!((plan.unplaced.communication / chance - 1.0).abs() < 1e-12);
+    assert!(plan.cost.communication > chance, "{:?} {chance}", plan.cost);
+    assert!(plan.cost.total() < plan.unplaced.total(), "{:?} {:?}", plan.cost, plan.unplaced);
+    // By chance, a node has three of them or more in 34 of 70 cases.
+    let spread = plan.cost.controllers;
+    assert!(plan.unplaced.controllers > 1.05 * spread, "{:?} {spread}", plan.unplaced);
+    // Each page is beside the thread that touches it first, wherever that is.
+    assert!((plan.unplaced.memory / plan.cost.memory - 1.0).abs() < 1e-9);
+    let data = PlanData::new(&plan, &kernel.usage, &machine.topology, &machine.costs);
+    assert_eq!(data.unplaced.unwrap().total, plan.unplaced.total());
+}
+
+/// What communication costs by chance.
+fn machine_chance(machine: &Machine, kernel: &Kernel) -> f64 {
+    let request = Request::new(PolicyKind::Locality);
+    let placed = place(&kernel.tasks, &machine.topology, &machine.costs, &request);
+    placed.unwrap().baselines.os
 }
 
 /// With one node every policy is the same, and nothing is said about pages.

@@ -133,6 +133,10 @@ pub struct PlanData {
     pub balance: f64,
     /// What threads and data cost together.
     pub cost: DataCost,
+    /// The same on average where the operating system places both: threads by chance, pages where
+    /// they are touched first. Absent in plans made before this was computed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unplaced: Option<DataCost>,
     /// What no layout costs less than.
     pub lower_bound: f64,
     /// The policies side by side.
@@ -202,6 +206,7 @@ impl PlanData {
             local: plan.quality.local,
             balance: plan.quality.balance,
             cost: plan.cost.into(),
+            unplaced: Some(plan.unplaced.into()),
             lower_bound: plan.bound,
             policies: plan.best_of_each().iter().map(DataRow::from).collect(),
             working_sets: working_sets(usage),

@@ -11,6 +11,7 @@
 //! their policy was asked for.
 
 use crate::bound::lower_bound;
+use crate::chance::{Chance, Claims, Spread, draw};
 use crate::data::descend::descend;
 use crate::data::model::{CostParts, Data, Given, Kept, LINE_BYTES, Model, Spot};
 use crate::data::policy::{DataPolicy, PageQuality, by_node, quality, turns};
@@ -20,6 +21,7 @@ use crate::data::usage::DataUse;
 use crate::pages::PageUse;
 use crate::place::{PlaceError, check};
 use crate::policies::{Input, PolicyKind};
+use crate::rng::Rng;
 use crate::score::Score;
 use crate::slots::SlotTree;
 use crate::solver::Effort;
@@ -32,6 +34,8 @@ use topology::{Costs, DataNodes, Hierarchy, Topology};
 const MAX_STARTS: usize = 6;
 /// Most turns from one start.
 const MAX_TURNS: usize = 20;
+/// Placements by chance whose mean stands for the operating system's.
+const DRAWS: usize = 64;
 
 /// How to plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,6 +94,9 @@ pub struct JointPlan {
     pub touched: Vec<Option<u16>>,
     /// What it costs.
     pub cost: CostParts,
+    /// What the operating system's placement costs on average: threads by chance, pages where they
+    /// are touched first.
+    pub unplaced: CostParts,
     /// How well pages lie.
     pub quality: PageQuality,
     /// What no layout costs less than.
@@ -366,6 +373,25 @@ impl Planner<'_, '_> {
         })
     }
 
+    /// What it costs if nobody places threads and data.
+    fn unplaced(&self) -> CostParts {
+        let Model { tasks, hierarchy, costs, .. } = self.model;
+        let data = self.data(DataPolicy::FirstTouch, None);
+        let chance = Chance::new(hierarchy, Claims::of(tasks), Spread::Cores);
+        let mut mean = CostParts {
+            communication: chance.cost(tasks, &costs.per_level),
+            ..CostParts::default()
+        };
+        let mut rng = Rng::new(self.request.seed, 0);
+        for _ in 0..DRAWS {
+            let pus = draw(hierarchy, tasks, &mut rng);
+            let cost = Given::new(self.model, &pus).cost(&data);
+            mean.memory += cost.memory / DRAWS as f64;
+            mean.controllers += cost.controllers / DRAWS as f64;
+        }
+        mean
+    }
+
     fn finish(&mut self, best: Layout, pairs: Vec<Pair>, bound: f64) -> JointPlan {
         let (usage, _) = self.mapped(&best.pus);
         let homes = self.model.homes(&best.pus);
@@ -378,6 +404,7 @@ impl Planner<'_, '_> {
             pages: self.page_spots(&best.data),
             touched: pages.iter().map(|page| page.touched_by.map(node)).collect(),
             cost: best.cost,
+            unplaced: self.unplaced(),
             quality: self.quality(&usage, &best.data),
             bound: bound.min(best.cost.total()),
             pairs,

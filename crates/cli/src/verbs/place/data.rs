@@ -81,6 +81,11 @@ pub fn threads(policy: Option<PolicyKind>, data: DataPolicy) -> String {
     }
 }
 
+/// Whether the text about data says what the plan saves, with communication.
+pub fn judges_all(plan: &Plan) -> bool {
+    plan.data.as_ref().is_some_and(|data| data.nodes.len() > 1 && data.unplaced.is_some())
+}
+
 /// What is said about data.
 pub fn text(plan: &Plan, costs: &Costs) -> String {
     let Some(data) = &plan.data else { return String::new() };
@@ -95,6 +100,7 @@ pub fn text(plan: &Plan, costs: &Costs) -> String {
         return out;
     }
     out.push_str(&policies(plan, data, costs));
+    out.push_str(&against_the_system(data));
     out.push_str(&standing(data));
     out.push_str(&objects(data));
     out
@@ -145,7 +151,30 @@ fn policies(plan: &Plan, data: &PlanData, costs: &Costs) -> String {
     out
 }
 
-/// What the plan saves, against what Linux does and against what is possible.
+/// What threads and data save together where the operating system would place both.
+fn against_the_system(data: &PlanData) -> String {
+    let Some(unplaced) = data.unplaced.as_ref().filter(|cost| cost.total > 0.0) else {
+        return String::new();
+    };
+    let saved = 1.0 - data.cost.total / unplaced.total;
+    match saved {
+        ..-0.0005 => {
+            "It is expected to cost more than the operating system's placement with first touch.\n"
+                .into()
+        }
+        ..0.0005 => {
+            "It costs as much as the operating system's placement with first touch on average.\n"
+                .into()
+        }
+        _ => format!(
+            "It saves {:.1} % of what the operating system's placement with first touch costs on \
+             average.\n",
+            saved * 100.0
+        ),
+    }
+}
+
+/// What the plan saves, against first touch alone and against what is possible.
 fn standing(data: &PlanData) -> String {
     let first = data.policies.iter().find(|row| row.policy == DataPolicy::FirstTouch.name());
     let Some(first) = first.filter(|row| row.cost.total > 0.0) else { return String::new() };

@@ -39,7 +39,7 @@ pub fn table(
         out.push_str(&places(&app.slots, machine, application));
     }
     let sampled = applications.iter().any(|application| application.reliability.is_some());
-    out.push_str(&prediction(placement, plan.lower_bound.unwrap_or(0.0), machine, costs, sampled));
+    out.push_str(&prediction(placement, plan, machine, costs, sampled));
     let counted = applications.iter().all(|application| application.tasks.knows_traffic());
     out.push_str(&memory(&placement.memory, counted));
     out.push_str(&super::data::text(plan, costs));
@@ -112,11 +112,12 @@ fn places(slots: &[PlanSlot], machine: &Topology, application: &Application) -> 
 /// The predicted cost beside the baselines'.
 fn prediction(
     placement: &Placement,
-    bound: f64,
+    plan: &Plan,
     machine: &Topology,
     costs: &Costs,
     sampled: bool,
 ) -> String {
+    let bound = plan.lower_bound.unwrap_or(0.0);
     let mut out = String::new();
     let levels = Hierarchy::new(machine).levels;
     let prices: Vec<String> = levels
@@ -153,7 +154,9 @@ fn prediction(
     line(&mut out, "random", baselines.random, expected.trim().into());
     let without = if baselines.compact < bound { " without sharing cores" } else { "" };
     line(&mut out, "bound", bound, format!("no placement costs less{without}"));
-    out.push_str(&standing(placement.cost, baselines.os, bound, sampled));
+    if baselines.os <= 0.0 || !super::data::judges_all(plan) {
+        out.push_str(&standing(placement.cost, baselines.os, bound, sampled));
+    }
     if baselines.os > 0.0 {
         out.push_str(&meeting(&placement.levels));
     }
