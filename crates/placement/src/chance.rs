@@ -1,10 +1,11 @@
 //! Where threads meet when nobody places them: the expectation over even placements.
 //!
 //! Every PU has ⌊T/P⌋ or ⌈T/P⌉ threads, and all such placements are alike. As schedulers do
-//! ([`Spread::Cores`]), every core gets a thread before one gets its second. Threads that do next to
-//! nothing come last, so that those that compute are even among themselves; of these, threads that
-//! also communicate with nobody are nowhere. Closed form, by PU and pair of PUs: E[m · m'] of the
-//! threads on them depends only on whether they share a core, and on how many PUs their cores have.
+//! ([`Spread::Cores`]), every core gets a thread before one gets its second. Threads that do next
+//! to nothing come last, so that those that compute are even among themselves; of these, threads
+//! that also communicate with nobody are nowhere. Closed form, by PU and pair of PUs: E[m · m'] of
+//! the threads on them depends only on whether they share a core, and on how many PUs their cores
+//! have.
 //!
 //! Neighbours: `place.rs` prices what chance costs, `levels.rs` names the levels, `data/joint.rs`
 //! draws placements.

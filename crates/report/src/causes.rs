@@ -346,7 +346,7 @@ impl Telling<'_> {
             visited: Visited {
                 visits: self.visits.count(&group.lines),
                 likely: self.visits.likely(&group.lines, &self.costs.pace()),
-                atomically: group.is_by_atomics(&self.origins),
+                atomically: group.is_by_atomics(self.origins),
             },
             order: Order::of(group.streams, self.knows_order),
         };

@@ -47,8 +47,8 @@ pub struct Placement {
     pub caches: Option<CacheSizes>,
 }
 
-/// Expectation over the ways to put the threads on the machine that leave no core idle while another
-/// has two.
+/// Expectation over the ways to put the threads on the machine that leave no core idle while
+/// another has two.
 #[derive(Clone, PartialEq, Debug, Serialize, TS)]
 pub struct Chance {
     /// In the unit of [`Layout::cost`].

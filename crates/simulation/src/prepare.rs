@@ -226,10 +226,10 @@ impl Preparation {
         batch.parts.push((batch.steps.len(), part));
     }
 
-    /// If a thread does not go on to repeat its reads, and another one has written what it has read,
-    /// what was held back was waiting. It may have read that itself before it does something else,
-    /// since it is only about to access what comes into the stream. Whether reads that the stream
-    /// has left out since belong to that loop.
+    /// If a thread does not go on to repeat its reads, and another one has written what it has
+    /// read, what was held back was waiting. It may have read that itself before it does something
+    /// else, since it is only about to access what comes into the stream. Whether reads that the
+    /// stream has left out since belong to that loop.
     fn end_loop(&mut self, access: &Access) -> bool {
         let t = access.thread;
         let thread = &self.threads[t as usize];

@@ -61,8 +61,8 @@ pub struct System<'m> {
     pub sites: FxHashMap<u32, Fetched>,
     /// Lines written back, by node.
     pub written: Vec<u64>,
-    /// Lines written back that others stand for, from node, to node: they go with steps of sets that
-    /// are not simulated, since all at once would make others wait.
+    /// Lines written back that others stand for, from node, to node: they go with steps of sets
+    /// that are not simulated, since all at once would make others wait.
     owed: VecDeque<(usize, usize)>,
     /// Transfers between threads: from, to.
     pub between: FxHashMap<(u32, u32), u64>,
@@ -345,7 +345,8 @@ impl<'m> System<'m> {
         }
     }
 
-    /// A step that is not simulated writes back as many lines as one like it, to its own page's node.
+    /// A step that is not simulated writes back as many lines as one like it, to its own page's
+    /// node.
     fn write_like(&mut self, thread: usize, step: &Step, lines: u32) {
         let running = &self.threads[thread];
         let (now, from) = (running.clock.now, self.machine.pus[running.pu].node);

@@ -71,7 +71,7 @@ export function shares(placement: Placement, key: LevelKey): HTMLElement {
     el(
       'p',
       { class: 'note' },
-      'Of the whole run. By chance: the average of all placements, what an unplaced run can look like.',
+      'Of the whole run. By chance: the average of all even placements, what an unplaced run can look like.',
     ),
     ...(ran ? [el('p', { class: 'note' }, ran.text)] : []),
   )

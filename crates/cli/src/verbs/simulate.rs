@@ -178,8 +178,8 @@ pub struct Results {
 }
 
 impl Results {
-    /// Accesses that were simulated, to which shares refer. With windows, those in the stream, since
-    /// what was simulated stands for all.
+    /// Accesses that were simulated, to which shares refer. With windows, those in the stream,
+    /// since what was simulated stands for all.
     fn simulated(&self) -> u64 {
         let of_first = self.scenarios.first().map(|scenario| scenario.outcome.total.accesses);
         of_first.filter(|_| !self.end.windows).unwrap_or(self.accesses)

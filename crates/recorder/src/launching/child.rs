@@ -188,6 +188,26 @@ pub struct Running {
     guard: Option<Guard>,
 }
 
+impl<'a> Launch<'a> {
+    /// A program that is killed should we be, and whose children are not ours.
+    pub fn new(
+        target: &'a Target,
+        environment: Vec<(&'static str, OsString)>,
+        unset: &'static [&'static str],
+        streams: Streams,
+    ) -> Self {
+        Self {
+            target,
+            environment,
+            unset,
+            streams,
+            adopt_orphans: false,
+            gate: None,
+            guarded: true,
+        }
+    }
+}
+
 impl Launch<'_> {
     /// Starts the program.
     ///

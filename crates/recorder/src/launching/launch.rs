@@ -265,15 +265,7 @@ pub fn launch_unplaced(
     reason: String,
 ) -> Result<LaunchReport, RecorderError> {
     let (environment, unset) = (Vec::new(), &[][..]);
-    let launch = Launch {
-        target,
-        environment,
-        unset,
-        streams,
-        adopt_orphans: false,
-        gate: None,
-        guarded: true,
-    };
+    let launch = Launch::new(target, environment, unset, streams);
     Ok(LaunchReport {
         ended: launch.start()?.wait(|| ())?,
         bindings: Vec::new(),
@@ -308,16 +300,7 @@ fn launch_with(
         environment.extend(told.map(|(name, value)| (name, value.into())));
         unset = &OPENMP_RIVALS;
     }
-    let running = Launch {
-        target,
-        environment,
-        unset,
-        streams,
-        adopt_orphans: false,
-        gate: None,
-        guarded: true,
-    }
-    .start()?;
+    let running = Launch::new(target, environment, unset, streams).start()?;
     let header = memory.header()?;
     let slots = memory.slots()?;
     if via == Via::Shim && how.threads && !running.ends_within(MOMENT) {

@@ -39,7 +39,8 @@ pub(super) fn write_placement(
         table.row(row);
     }
     write!(out, "{table}")?;
-    let note = "  By chance: the average of all placements, what an unplaced run can look like.";
+    let note =
+        "  By chance: the average of all even placements, what an unplaced run can look like.";
     writeln!(out, "{}", style.wrap(note, "  "))?;
     if let Some(ran) = &placement.ran {
         writeln!(out, "{}", style.wrap(&format!("  {}", ran.text), "  "))?;
