@@ -18,8 +18,9 @@ struct APART Account {
     std::uint64_t done = 0;
 
     void add(std::uint64_t amount) {
-        std::lock_guard<std::mutex> guard(lock);
-        done += amount; // @add
+        // clang-format off
+        { std::lock_guard<std::mutex> guard(lock); done += amount; } // @add
+        // clang-format on
     }
 };
 
