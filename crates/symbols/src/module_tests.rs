@@ -109,7 +109,10 @@ fn c_with_debug_information_is_known_to_the_field() {
 #[test]
 fn names_may_be_in_another_unit() {
     let path = binary(Compiler::Gcc, "data.c", &["-O2", "-g", "-flto"]).unwrap();
-    check_code_of_c(&Module::open(&path).unwrap());
+    let module = Module::open(&path).unwrap();
+    check_code_of_c(&module);
+    assert_eq!(module.field_name("state", 8), ".inner.flag 8..9");
+    assert_eq!(module.field_name("counters", 64), "[8] 64..72");
     let sections = Run::new("readelf").args(["--debug-dump=abbrev", path.to_str().unwrap()]).run();
     let forms = String::from_utf8_lossy(&sections.stdout).into_owned();
     assert!(forms.contains("DW_FORM_ref_addr"), "{forms}");

@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 /// Files with more DWARF than this have no fields: going through it would take seconds.
 const MAX_BYTES: usize = 512 << 20;
+/// How an entry refers to the one that has its type.
+const DECLARED_BY: [DwAt; 2] = [dw::DW_AT_specification, dw::DW_AT_abstract_origin];
 /// Units that are kept.
 const MAX_UNITS: usize = 8;
 
@@ -56,14 +58,14 @@ impl Variables {
         address: u64,
     ) -> Option<(Arc<Unit<Reader>>, UnitOffset)> {
         let (mut start, mut entry) = *self.by_address.get(&address)?;
-        // A definition refers to a declaration for its type.
+        // A definition refers to a declaration for its type, as does what was optimised when linked.
         for _ in 0..4 {
             let unit = self.unit(dwarf, start)?;
             let find = |name| reference(dwarf, units, &unit, (start, entry), name);
             if let Some((start, at)) = find(dw::DW_AT_type) {
                 return Some((self.unit(dwarf, start)?, at));
             }
-            (start, entry) = find(dw::DW_AT_specification)?;
+            (start, entry) = DECLARED_BY.into_iter().find_map(find)?;
         }
         None
     }
@@ -84,7 +86,7 @@ impl Variables {
             if let Some((start, at)) = find(dw::DW_AT_type) {
                 return (start == wanted).then_some(at);
             }
-            (start, entry) = find(dw::DW_AT_specification)?;
+            (start, entry) = DECLARED_BY.into_iter().find_map(find)?;
         }
         None
     }

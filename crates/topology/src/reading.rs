@@ -42,7 +42,10 @@ impl Topology {
         let text = String::from_utf8_lossy(&text);
         let synthetic = text.len() < 4096 && !text.contains('<') && text.contains(':');
         match synthetic {
-            true => Self::from_synthetic(text.trim()),
+            true => Self::from_synthetic(text.trim()).map_err(|error| match error {
+                TopologyError::Synthetic { .. } => TopologyError::Xml { what: format!("'{name}'") },
+                other => other,
+            }),
             false => hwloc::from_xml(&text, &format!("'{name}'"))?.small_enough(),
         }
     }
@@ -101,5 +104,7 @@ mod tests {
         let large = error("l3:1(size=1TiB) core:2 l2:1(size=1MiB) pu:1");
         assert!(large.starts_with("a cache of level 3 has 1099511627776 bytes"), "{large}");
         assert!(Topology::from_spec("l3:1(size=1GiB) core:2 pu:1").is_ok());
+        let other = error("/proc/self/status");
+        assert!(other.starts_with("'/proc/self/status' is not an hwloc XML"), "{other}");
     }
 }

@@ -20,7 +20,7 @@ use super::topo;
 use crate::choice::one_of_but;
 use crate::output::{self, OUTPUT, Output};
 use crate::progress::Waiting;
-use crate::said::say;
+use crate::said::{say, several};
 use crate::traces;
 use anyhow::{Context, bail, ensure};
 use clap::ArgGroup;
@@ -322,9 +322,11 @@ fn sampled(scenarios: &[Scenario]) -> Option<String> {
                 "'±' is half an interval at 95 %"
             };
             format!(
-                "{count} windows with {} of the accesses were simulated and stand for all: {how}. \
-                 Pages that were first touched between them count as touched first by the thread \
+                "{}, whose counted parts have {} of the accesses, stand for all: {how}. Times are \
+                 right where as many threads ran at once while it was recorded as would there. \
+                 Pages that were first touched between windows count as touched first by the thread \
                  that was seen first.",
+                several(count as usize, "window"),
                 types::numbers::percent(part)
             )
         }

@@ -12,7 +12,7 @@ mod summary;
 pub mod worth;
 
 use super::{record, topo};
-use crate::choice::{CostNames, one_of};
+use crate::choice::{CostNames, one_of_but};
 use crate::output::OUTPUT;
 use crate::progress::Steps;
 use crate::said::{refuse, say};
@@ -62,7 +62,7 @@ pub struct Args {
     /// Placement policy [default: locality, or the fastest of several]
     ///
     /// By default, locality, compact and scatter are compared where runs are short.
-    #[arg(long, value_name = "POLICY", value_parser = one_of::<PolicyKind>())]
+    #[arg(long, value_name = "POLICY", value_parser = one_of_but::<PolicyKind>(&["os"]))]
     policy: Option<PolicyKind>,
     /// Costs of communication: latency, complace, measured:FILE (from 'topo --measure -o FILE'), or
     /// a number for each branching level, from the root down (100,10)
