@@ -316,3 +316,41 @@ fn lines_that_are_used_once_make_no_array() {
     let cause = &found(&in_order(profile))[0];
     assert_eq!((cause.kind, cause.lines), (CauseKind::Contended, 21));
 }
+
+/// The threads' visits to one of two lines were sampled.
+#[test]
+fn lines_without_visits_count_as_those_with_them() {
+    let bound = |times: u64| {
+        let mut profile = in_turns(100, 1);
+        let other = |event: &EventRow| EventRow {
+            line: LINE + 64,
+            count: event.count * times,
+            ..*event
+        };
+        let others: Vec<EventRow> = profile.events.iter().map(other).collect();
+        profile.events.extend(others);
+        let list = found(&in_order(profile));
+        list.first().and_then(|cause| cause.cost.at_most).map(|most| most.events)
+    };
+    let (one, two) = (bound(0).unwrap(), bound(1).unwrap());
+    assert!(two.abs_diff(2 * one) <= 2, "{one} {two}");
+    assert_eq!(bound(2), None, "most of them are not known");
+}
+
+/// T1 writes 'head' and 'tail', T2 writes 'limit', and both read all of them.
+#[test]
+fn what_one_thread_writes_is_named_together() {
+    let (raw, waw) = (CommKind::Raw, CommKind::Waw);
+    let [same, apart] = [Sharing::True, Sharing::False];
+    let mut profile = of_fields(&[
+        (1, 2, raw, same, 0, 0),
+        (1, 2, raw, same, 1, 1),
+        (2, 1, raw, same, 2, 2),
+        (2, 1, waw, apart, 2, 0),
+        (2, 1, waw, apart, 2, 1),
+        (1, 2, waw, apart, 0, 2),
+    ]);
+    profile.events.iter_mut().for_each(|event| event.from_site = event.to_site);
+    let cause = &found(&in_order(profile))[0];
+    assert!(cause.advice.contains("'head' and 'tail'; 'limit'"), "{}", cause.advice);
+}
