@@ -159,12 +159,17 @@ impl Group {
     pub(super) fn hot_lines(&self) -> usize {
         let mut events: Vec<u64> = self.lines.values().copied().collect();
         events.sort_unstable_by_key(|events| std::cmp::Reverse(*events));
-        let all: u128 = events.iter().map(|events| u128::from(*events)).sum();
+        let all: f64 = events.iter().map(|events| *events as f64).sum();
+        let guarded: u64 = self.guarded.values().sum();
+        if 2.0 * all < self.events.saturating_sub(guarded) as f64 {
+            // Most of them are not known.
+            return events.len();
+        }
         let mut sum = 0.0;
         let carries = |events: &u64| {
             let before = sum;
             sum += *events as f64;
-            before < all as f64 * HOT_LINES
+            before < all * HOT_LINES
         };
         events.iter().copied().take_while(carries).count()
     }

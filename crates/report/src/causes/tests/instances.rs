@@ -322,11 +322,8 @@ fn lines_that_are_used_once_make_no_array() {
 fn lines_without_visits_count_as_those_with_them() {
     let bound = |times: u64| {
         let mut profile = in_turns(100, 1);
-        let other = |event: &EventRow| EventRow {
-            line: LINE + 64,
-            count: event.count * times,
-            ..*event
-        };
+        let other =
+            |event: &EventRow| EventRow { line: LINE + 64, count: event.count * times, ..*event };
         let others: Vec<EventRow> = profile.events.iter().map(other).collect();
         profile.events.extend(others);
         let list = found(&in_order(profile));
