@@ -30,6 +30,7 @@ pub use latent::{Elsewhere, LatentSharing};
 pub use synchronization::Sync;
 
 use crate::at_once;
+use crate::causes::code::Origin;
 use crate::causes::constants::{
     FALSE_WORTH, FEW_LINES, LISTED, MIN_EVENTS, MIN_EVENTS_APART, MIN_HITS, OTHER_WORTH,
 };
@@ -44,7 +45,7 @@ use crate::layouts::Placement;
 use crate::lines::{AccessKind, Place};
 use crate::residence::{Holding, Served};
 use analysis::told_by_hit;
-use profile::{Mode, Profile};
+use profile::{Mode, Profile, SiteRow};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use ts_rs::TS;
@@ -352,6 +353,16 @@ impl Telling<'_> {
         };
         finding(group, seen, self.origins, &self.memory, &self.costs)
     }
+}
+
+/// Where the code of each site is, as findings name it: library code by the program's line that
+/// called it, where that is known.
+pub(crate) fn places(profile: &Profile) -> Vec<Place> {
+    let paths = paths(profile);
+    let place = |(site, row): (u32, &SiteRow)| {
+        Origin::of(row, paths.get(&site).map_or(&[][..], Vec::as_slice)).place
+    };
+    (0..).zip(&profile.sites).map(place).collect()
 }
 
 /// Sampled paths of calls of each site, the commonest first.

@@ -4,6 +4,7 @@
 //! are not known) is told apart by the code that touched it first. Neighbours: `grid` has the
 //! accesses, `advice` what follows.
 
+use crate::causes;
 use crate::lines::Place;
 use crate::memory::grid::{Cell, Grid};
 use crate::objects::{Blocks, words};
@@ -142,14 +143,13 @@ pub(crate) fn objects(profile: &Profile, grid: &Grid<'_>) -> Vec<ObjectUse> {
 fn places(profile: &Profile) -> (Vec<Place>, Vec<usize>) {
     let mut numbers: BTreeMap<Place, usize> = BTreeMap::new();
     let mut places = Vec::new();
-    let number = |site| {
-        let place = Place::of(site);
+    let number = |place: Place| {
         *numbers.entry(place.clone()).or_insert_with(|| {
             places.push(place);
             places.len() - 1
         })
     };
-    let of_site = profile.sites.iter().map(number).collect();
+    let of_site = causes::places(profile).into_iter().map(number).collect();
     (places, of_site)
 }
 
