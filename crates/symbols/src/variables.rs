@@ -58,7 +58,8 @@ impl Variables {
         address: u64,
     ) -> Option<(Arc<Unit<Reader>>, UnitOffset)> {
         let (mut start, mut entry) = *self.by_address.get(&address)?;
-        // A definition refers to a declaration for its type, as does what was optimised when linked.
+        // A definition refers to a declaration for its type, as does what was optimised when
+        // linked.
         for _ in 0..4 {
             let unit = self.unit(dwarf, start)?;
             let find = |name| reference(dwarf, units, &unit, (start, entry), name);
