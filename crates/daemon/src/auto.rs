@@ -109,15 +109,8 @@ fn launch_natively(
     tell: &Tell<'_>,
 ) -> Result<Outcome, DaemonError> {
     let over = AtomicBool::new(false);
-    let launch = Launch {
-        target,
-        environment: Vec::new(),
-        unset: &[],
-        streams: Streams::Inherited,
-        adopt_orphans: false,
-        gate: None,
-        guarded: false,
-    };
+    let launch =
+        Launch { guarded: false, ..Launch::new(target, Vec::new(), &[], Streams::Inherited) };
     let running = launch.start()?;
     let wanted = Wanted::Processes(vec![running.pid() as u32]);
     let (ended, outcome) = thread::scope(|scope| {

@@ -262,9 +262,9 @@ impl Fill {
 enum Two {
     /// The same one.
     One(usize),
-    /// Two of a core with so many.
+    /// Two of one core, which has this many.
     Siblings(usize),
-    /// Two of cores with so many.
+    /// One each of two cores, which have this many.
     Apart(usize, usize),
 }
 

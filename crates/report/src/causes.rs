@@ -193,8 +193,7 @@ impl Cause {
     /// By what causes of one rank are ordered: what they cost. A runtime's own synchronisation
     /// counts half, since the program chose it less directly.
     pub(crate) fn weight(&self) -> f64 {
-        let by_program = |sync: Sync| sync.is_placed_by_program() || sync == Sync::References;
-        let of_runtime = self.synchronization.is_some_and(|sync| !by_program(sync));
+        let of_runtime = self.synchronization.is_some_and(|sync| !sync.lies_in_program());
         self.cost.cpu_share.unwrap_or(0.0) * if of_runtime { 0.5 } else { 1.0 }
     }
 }

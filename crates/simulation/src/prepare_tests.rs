@@ -65,7 +65,7 @@ fn a_thread_that_reads_over_and_over_waits() {
     assert_eq!(found.last().unwrap().after, Some((0, 2)));
 }
 
-/// Accesses of thread 1, of which it executes so many in all, whether quietly or not.
+/// How many accesses thread 1 executes, quiet ones among them, and how many of it are waiting.
 fn executed_by_1(accesses: &[Access]) -> (u64, u64) {
     let (found, preparation) = steps(accesses);
     let own = found.iter().filter(|step| step.thread == 1);

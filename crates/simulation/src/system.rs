@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 
 /// Lines written back for sets that are not simulated, at most, that wait for steps there.
 const MAX_OWED: usize = 4096;
-/// Of so many that wait, a step takes one more.
+/// A step writes back one more for each 64 that wait.
 const OWED_SHARE: usize = 64;
 
 /// Lines in flight that are remembered; beyond, those that are there are forgotten.
@@ -541,7 +541,7 @@ impl<'m> System<'m> {
         count
     }
 
-    /// So many of the lines that others stand for are written back.
+    /// Writes back up to `count` of the lines that others stand for.
     fn write_owed(&mut self, now: f64, count: usize) {
         for (from, node) in self.owed.drain(..count.min(self.owed.len())) {
             self.network.write_back(now, from, node);

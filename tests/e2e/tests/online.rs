@@ -366,6 +366,18 @@ fn what_a_killed_auto_has_bound_is_restored() {
 }
 
 #[test]
+fn a_program_that_auto_has_started_outlives_it() {
+    let scratch = Scratch::new();
+    let [began, ended] = ["began", "ended"].map(|name| scratch.join(name));
+    let steps = format!("touch {}; sleep 2; touch {}", began.display(), ended.display());
+    let looking = Beside::auto(&["--sense", "load", "--", "sh", "-c", &steps]);
+    assert!(comes(|| began.exists(), 30));
+    looking.signal(9);
+    drop(looking);
+    assert!(comes(|| ended.exists(), 30));
+}
+
+#[test]
 fn what_a_program_pins_itself_is_left_alone() {
     if !can_place("online: own pinning") {
         return;

@@ -349,7 +349,7 @@ fn for_others(usage: &DataUse) -> Vec<bool> {
     others.into_iter().map(|more| more > 0.0).collect()
 }
 
-/// Objects of which so many pages stray that where their blocks lie is a matter of chance.
+/// Objects with many pages that stray: in another run, others may.
 fn by_chance(blocks: &Blocks) -> BTreeSet<u32> {
     let mut pages: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
     for ((object, _), block) in blocks {

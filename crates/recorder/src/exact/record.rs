@@ -69,15 +69,7 @@ pub fn record(
     let environment = std::mem::take(&mut prepared.environment);
     let session = &prepared.session;
     let started = SystemTime::now();
-    let launch = Launch {
-        target,
-        environment,
-        unset: &[],
-        streams,
-        adopt_orphans: true,
-        gate: None,
-        guarded: true,
-    };
+    let launch = Launch { adopt_orphans: true, ..Launch::new(target, environment, &[], streams) };
     let (ended, found) = follow(session, options, launch.start()?, wishes)?;
     program_ended();
     let header = session.header()?;

@@ -54,13 +54,9 @@ pub(super) fn watched(
     let (ended, followed) = thread::scope(|scope| {
         let reading = scope.spawn(|| read(&gate, options, inside, &over, onlooker));
         let launch = Launch {
-            target,
-            environment,
-            unset: &[],
-            streams,
             adopt_orphans: true,
             gate: Some(&gate),
-            guarded: true,
+            ..Launch::new(target, environment, &[], streams)
         };
         let ended = launch.start().and_then(|running| running.wait(|| ()));
         over.store(true, Release);

@@ -379,7 +379,8 @@ impl<'a> One<'a> {
         let from = origins.of_access(event.from_site, event.from.0);
         let to = origins.of_access(event.to_site, event.to.0);
         let syncs = [origins.get(from).sync, origins.get(to).sync];
-        let of_own = syncs.into_iter().flatten().all(lies_in_program) && elements.are_apart(event);
+        let of_own =
+            syncs.into_iter().flatten().all(Sync::lies_in_program) && elements.are_apart(event);
         let beside = !of_own && is_beside(event, syncs);
         let sync = sync_of(syncs).filter(|_| !of_own && !beside);
         Self { event, from, to, sync, beside, same_bytes: false }
@@ -403,15 +404,10 @@ struct Unit<'a> {
     events: Vec<One<'a>>,
 }
 
-/// Whether the program decides where what threads synchronise by lies.
-fn lies_in_program(sync: Sync) -> bool {
-    sync.is_placed_by_program() || sync == Sync::References
-}
-
 /// Whether an event is about data beside what threads synchronise by; of its two sides.
 fn is_beside(event: &EventRow, syncs: [Option<Sync>; 2]) -> bool {
     let mixed = match syncs {
-        [Some(sync), None] | [None, Some(sync)] => lies_in_program(sync),
+        [Some(sync), None] | [None, Some(sync)] => sync.lies_in_program(),
         _ => false,
     };
     mixed && event.sharing == Sharing::False
@@ -426,7 +422,7 @@ fn sync_of([from, to]: [Option<Sync>; 2]) -> Option<Sync> {
 
 fn sync_key(profile: &Profile, object: u32, sync: Sync, origin: &Origin) -> String {
     let row = profile.objects.get(object as usize);
-    match row.filter(|row| !row.name.is_empty() && lies_in_program(sync)) {
+    match row.filter(|row| !row.name.is_empty() && sync.lies_in_program()) {
         Some(row) => format!("{} {}", row.region, row.wanted().name),
         None if sync.is_of_process() || !origin.of_program => String::new(),
         None => origin.place.short(),

@@ -26,7 +26,7 @@ impl Origins {
             if let Some(Some(whole)) = files.get(origin.place.file.as_str()) {
                 origin.place.file = (*whole).to_owned();
             }
-            // One place is one side, whoever calls it.
+            // A place is one side of a finding, although it may have several callers.
             let callers = std::mem::take(&mut origin.callers);
             *known.entry(origin.clone()).or_insert_with(|| {
                 list.push(Origin { callers, ..origin });

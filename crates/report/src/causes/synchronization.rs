@@ -73,6 +73,11 @@ impl Sync {
         matches!(self, Sync::Allocator | Sync::Streams | Sync::Threads | Sync::Linker)
     }
 
+    /// Whether it lies in the program's own data: what it places, and reference counts.
+    pub(super) fn lies_in_program(self) -> bool {
+        self.is_placed_by_program() || self == Sync::References
+    }
+
     /// Whether the program has an object for it whose place it chooses.
     pub(super) fn is_placed_by_program(self) -> bool {
         matches!(

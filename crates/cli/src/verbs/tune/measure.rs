@@ -41,15 +41,7 @@ pub struct Runner<'a> {
 impl Runner<'_> {
     /// One run as the user would start it.
     pub fn unplaced(&self) -> Result<Times, Stop> {
-        let launch = Launch {
-            target: self.target,
-            environment: Vec::new(),
-            unset: &[],
-            streams: self.streams,
-            adopt_orphans: false,
-            gate: None,
-            guarded: true,
-        };
+        let launch = Launch::new(self.target, Vec::new(), &[], self.streams);
         self.checked(launch.start()?.wait(|| ())?)
     }
 

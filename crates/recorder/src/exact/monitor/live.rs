@@ -83,15 +83,7 @@ pub(super) fn launch_with<T: Send>(
     let mut prepared = Prepared::new(target, options)?;
     let environment = std::mem::take(&mut prepared.environment);
     let session = &prepared.session;
-    let launch = Launch {
-        target,
-        environment,
-        unset: &[],
-        streams,
-        adopt_orphans,
-        gate: None,
-        guarded: true,
-    };
+    let launch = Launch { adopt_orphans, ..Launch::new(target, environment, &[], streams) };
     let running = launch.start()?;
     let pid = running.pid() as u32;
     let over = AtomicBool::new(false);
