@@ -231,37 +231,34 @@ fn faults(windows: &[Window]) -> Vec<Option<BadWindow>> {
 /// its counts do not count.
 pub fn factors(windows: &[Window]) -> Vec<f64> {
     let Divided { of_window, strata, .. } = Divided::of(windows, &faults(windows));
+    factors_of(&of_window, &strata)
+}
+
+fn factors_of(of_window: &[Option<u32>], strata: &[Stratum]) -> Vec<f64> {
     let factor = |of: Option<u32>| strata.get(of? as usize).map(|stratum| stratum.factor);
-    of_window.into_iter().map(|of| factor(of).unwrap_or(0.0)).collect()
+    of_window.iter().map(|of| factor(*of).unwrap_or(0.0)).collect()
 }
 
 /// What one event stands for that was counted in `seen` work of a period, which includes that of
-/// the counting part: by the work of the window's stratum. `None`: nothing of the kind was counted.
-/// Strata in which too little was seen are taken to be like the others. 0: its counts do not count.
+/// the counting part. `None`: nothing of the kind was counted. Periods are joined until enough was
+/// seen of each, so one that tells nothing is like its neighbours. How much is usual is the median:
+/// at the beginning, much more is seen than later. 0: its counts do not count.
 pub fn factors_of_seen(windows: &[Window], seen: &[Option<f64>]) -> Vec<f64> {
-    let Divided { of_window, strata, .. } = Divided::of(windows, &faults(windows));
-    if strata.is_empty() {
-        return vec![0.0; windows.len()];
-    }
-    let mut seen_in = vec![0.0; strata.len()];
-    for (stratum, seen) in of_window.iter().zip(seen) {
-        if let (Some(stratum), Some(seen)) = (stratum, seen) {
-            seen_in[*stratum as usize] += seen;
-        }
-    }
-    let work = |tells: &dyn Fn(usize) -> bool| -> f64 {
-        strata.iter().enumerate().filter(|(at, _)| tells(*at)).map(|(_, of)| of.work).sum()
-    };
-    let all = work(&|_| true);
-    let share = seen_in.iter().sum::<f64>() / work(&|at| seen_in[at] > 0.0).max(1.0);
-    let enough =
-        |at: usize| seen_in[at] > 0.0 && seen_in[at] >= MIN_WORK_SHARE * share * strata[at].work;
-    let like_others = all / work(&enough).max(1.0);
-    let factor = |(of, seen): (&Option<u32>, &Option<f64>)| {
-        let at = of.filter(|at| seen.is_some() && enough(*at as usize))? as usize;
-        Some(like_others * strata[at].work / seen_in[at])
-    };
-    of_window.iter().zip(seen).map(|of| factor(of).unwrap_or(0.0)).collect()
+    let usable: Vec<bool> = faults(windows)
+        .iter()
+        .zip(seen)
+        .map(|(fault, seen)| fault.is_none() && seen.is_some())
+        .collect();
+    let works: Vec<(f64, f64)> = windows
+        .iter()
+        .zip(seen)
+        .map(|(window, seen)| (window.sums().0, seen.unwrap_or(0.0)))
+        .collect();
+    let tells = works.iter().zip(&usable).filter(|((work, _), usable)| **usable && *work > 0.0);
+    let mut shares: Vec<f64> = tells.map(|((work, seen), _)| seen / work).collect();
+    let share = statistics::median(&mut shares).unwrap_or(0.0);
+    let (of_window, strata) = strata(&works, &usable, share);
+    factors_of(&of_window, &strata)
 }
 
 /// Windows by strata.
@@ -276,25 +273,25 @@ struct Divided {
 impl Divided {
     fn of(windows: &[Window], faults: &[Option<BadWindow>]) -> Self {
         let usable: Vec<bool> = faults.iter().map(Option::is_none).collect();
+        let works: Vec<(f64, f64)> = windows.iter().map(Window::sums).collect();
         let (work, counted) =
-            windows.iter().zip(&usable).fold((0.0, 0.0), |sum, (window, usable)| {
-                let (work, counted) = window.sums();
-                (sum.0 + work, sum.1 + if *usable { counted } else { 0.0 })
+            works.iter().zip(&usable).fold((0.0, 0.0), |sum, ((work, counted), usable)| {
+                (sum.0 + work, sum.1 + if *usable { *counted } else { 0.0 })
             });
         let share = if work > 0.0 { counted / work } else { 0.0 };
-        let (of_window, strata) = strata(windows, &usable, share);
+        let (of_window, strata) = strata(&works, &usable, share);
         Self { of_window, strata, work, share }
     }
 }
 
-/// Joins periods until each stratum has its part of the counted work.
-fn strata(windows: &[Window], usable: &[bool], share: f64) -> (Vec<Option<u32>>, Vec<Stratum>) {
+/// Joins periods, of which `works` are all of the work and the counted one, until each stratum has
+/// its part of the counted work.
+fn strata(works: &[(f64, f64)], usable: &[bool], share: f64) -> (Vec<Option<u32>>, Vec<Stratum>) {
     let (mut strata, mut of_window) = (Vec::<Stratum>::new(), Vec::new());
     let mut open = Stratum::default();
-    for (window, usable) in windows.iter().zip(usable) {
-        let (work, counted) = window.sums();
+    for ((work, counted), usable) in works.iter().zip(usable) {
         open.work += work;
-        open.counted += if *usable { counted } else { 0.0 };
+        open.counted += if *usable { *counted } else { 0.0 };
         of_window.push(usable.then_some(strata.len() as u32));
         if open.counted > 0.0 && open.counted >= MIN_WORK_SHARE * share * open.work {
             strata.push(std::mem::take(&mut open));

@@ -149,20 +149,18 @@ fn windows_shorter_than_what_came_later_are_set_aside() {
 
 #[test]
 fn what_was_seen_of_a_period_stands_for_its_work() {
-    let mut work: Vec<&[(u64, u64)]> = vec![&[(1000, 10)]; 6];
-    // A window that saw nothing joins the next one.
-    work[2] = &[(1000, 0)];
-    let windows = windows(&work);
-    let mut seen = vec![Some(110.0); 6];
-    (seen[2], seen[3]) = (Some(100.0), Some(150.0));
-    let factor = 1000.0 / 110.0;
-    assert_eq!(factors_of_seen(&windows, &seen), [factor, factor, 8.0, 8.0, factor, factor]);
-    // Of a period that tells nothing, or hardly anything, the others tell.
-    for little in [None, Some(1.0)] {
-        let seen: Vec<_> = (0..6).map(|at| if at == 5 { little } else { Some(100.0) }).collect();
-        assert_eq!(factors_of_seen(&windows, &seen)[..5], [12.0; 5]);
-        assert_eq!(factors_of_seen(&windows, &seen)[5], 0.0);
-    }
+    let windows = windows(&vec![&[(1000, 10)][..]; 6]);
+    // Hardly anything was seen of one, which joins the next.
+    let mut seen = vec![Some(100.0); 6];
+    (seen[2], seen[3]) = (Some(10.0), Some(150.0));
+    assert_eq!(factors_of_seen(&windows, &seen), [10.0, 10.0, 12.5, 12.5, 10.0, 10.0]);
+    // One that tells nothing is like its neighbours.
+    seen[2] = None;
+    (seen[3], seen[5]) = (Some(200.0), None);
+    assert_eq!(factors_of_seen(&windows, &seen), [10.0, 10.0, 0.0, 10.0, 20.0, 0.0]);
+    // Much more is seen at first than later.
+    let seen: Vec<_> = [1000.0, 1000.0, 10.0, 10.0, 10.0, 10.0].map(Some).into();
+    assert_eq!(factors_of_seen(&windows, &seen)[1..3], [1.0, 100.0]);
     assert_eq!(factors_of_seen(&windows, &[None; 6]), [0.0; 6]);
     // Windows that counted no work.
     let idle: [&[(u64, u64)]; 2] = [&[(1000, 0)]; 2];
