@@ -3,7 +3,7 @@
 //! Pure. Neighbour: `dial.rs` asks for both sorts.
 
 use crate::budget::Given;
-use crate::constants::{OVERDRAFT, SHORT_RUN};
+use crate::constants::{FOR_LONG_GAPS, OVERDRAFT, SHORT_RUN, SPENDING};
 use crate::cost::Cost;
 
 /// What the program does alone until a run is no longer short.
@@ -18,8 +18,10 @@ pub(crate) fn saved(cost: &Cost, given: Given) -> f64 {
     given.in_all(cost.alone + rest) - cost.lost - (cost.off - 1.0) * rest
 }
 
-/// Time between windows that pays for a window which takes `time`, in the same sort of time;
-/// infinite if none does. `missing`: windows that a short run is to get still.
+/// Time between windows that pays for a window which takes `time`, in the same sort of time. What it
+/// gives for windows is what tracking leaves ([`FOR_LONG_GAPS`]), even if the time between windows
+/// has cost more than that so far. What was saved is spent little by little ([`SPENDING`]). `missing`:
+/// windows that a short run is to get still.
 pub(crate) fn between(cost: &Cost, given: Given, time: f64, missing: usize) -> f64 {
     let work = time / cost.on;
     let (saved, rest) = (saved(cost, given), rest(cost));
@@ -32,10 +34,7 @@ pub(crate) fn between(cost: &Cost, given: Given, time: f64, missing: usize) -> f
             return (rest / number - work).max(0.0) * cost.off;
         }
     }
-    let owed = work * (cost.on - given.now) - saved;
-    if owed <= 0.0 {
-        return 0.0;
-    }
-    let gain = given.now - cost.off;
-    if gain <= 0.0 { f64::INFINITY } else { owed / gain * cost.off }
+    let (each, most) = (work * (cost.on - given.now), given.now - 1.0);
+    let gain = (given.now - cost.off).max((1.0 - FOR_LONG_GAPS) * most);
+    (each - saved).max(each / SPENDING).max(0.0) / gain * cost.off
 }

@@ -28,7 +28,7 @@ use crate::page_history::Histories;
 use crate::running::Looks;
 use crate::session::{Session, SessionOptions};
 use crate::signals::block_signals;
-use crate::switching::{Code, Done, Switching};
+use crate::switching::{Code, Done, Place, Switching};
 use crate::timeline::{Sample, Timeline, join_samples};
 use costs::{Costs, SHARE};
 use growing::Growing;
@@ -182,8 +182,10 @@ impl Monitor<'_> {
             switching.ask(now_ns);
             return Ok(());
         }
-        let (code, ran, counted) = (switching.code(), switching.ran(), switching.is_counting());
-        let (done, before) = (self.note_done(code, ran), self.timeline.current());
+        let (ran, counted) = (switching.ran(), switching.is_counting());
+        let before = self.timeline.current();
+        let place = switching.place(before);
+        let done = self.note_done(place, ran);
         if counted && ran.is_some() {
             let processes = self.processes.iter_mut().zip(0..);
             processes.for_each(|(process, segment)| {
@@ -213,14 +215,13 @@ impl Monitor<'_> {
         shown.map_err(failed)
     }
 
-    /// Notes what threads have done in the slice that is over, in which they ran this code, and
-    /// all of them such code or some of each (`None`).
-    fn note_done(&mut self, code: Code, ran: Option<Ran>) -> Done {
-        let before = self.timeline.current();
+    /// Notes what threads have done in the slice that is over, in which they all ran such code or
+    /// some of each (`None`).
+    fn note_done(&mut self, place: Place, ran: Option<Ran>) -> Done {
         self.done.active = 0;
         for process in self.processes.iter_mut() {
-            process.note_threads(before);
-            process.add_done(&mut self.done, before, (code, ran));
+            process.note_threads(place.slice);
+            process.add_done(&mut self.done, place, ran);
         }
         self.done.alone = self.is_one_alone();
         self.done
@@ -242,14 +243,14 @@ impl Monitor<'_> {
     /// they have done since the last slice, as that is not known later where they ran natively.
     fn look_at_memory(&mut self) {
         let slice = self.timeline.current();
-        let code = self.switching.as_ref().map(Switching::code);
+        let place = self.switching.as_ref().map(|switching| switching.place(slice));
         for process in &mut self.processes {
             if !process.look() {
                 continue;
             }
-            if let Some(code) = code {
+            if let Some(place) = place {
                 process.note_threads(slice);
-                process.add_done(&mut self.done, slice, (code, None));
+                process.add_done(&mut self.done, place, None);
             }
             process.close();
         }
@@ -307,8 +308,9 @@ impl Monitor<'_> {
 
     fn finish(mut self) -> Monitored {
         let now_ns = self.now_ns();
-        let code = self.switching.as_ref().map(Switching::code);
-        let done = code.map_or(self.done, |code| self.note_done(code, None));
+        let slice = self.timeline.current();
+        let place = self.switching.as_ref().map(|switching| switching.place(slice));
+        let done = place.map_or(self.done, |place| self.note_done(place, None));
         let switched = self.switching.map(|switching| switching.finish(now_ns, done));
         let processes = self.processes.into_iter().map(Process::into_seen).collect();
         let flows = self.flows.finish();

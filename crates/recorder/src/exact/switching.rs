@@ -75,6 +75,17 @@ pub struct Part {
     pub alone: bool,
 }
 
+/// What was done in a slice that is over.
+#[derive(Clone, Copy)]
+pub struct Place {
+    pub slice: u32,
+    /// Which code threads ran.
+    pub code: Code,
+    /// Number of its period, and whether it is of the part of a window that counts.
+    pub period: u32,
+    pub counts: bool,
+}
+
 /// The windows of a recording.
 #[derive(Debug, Default)]
 pub struct Switched {
@@ -264,6 +275,12 @@ impl<'a> Switching<'a> {
     /// Which code threads run now.
     pub fn code(&self) -> Code {
         self.code
+    }
+
+    /// The place of the slice that runs now, which has this number.
+    pub fn place(&self, slice: u32) -> Place {
+        let Part { period, phase, .. } = self.part();
+        Place { slice, code: self.code, period, counts: phase == Phase::Counting }
     }
 
     /// Code without checks, and the program's own, count no accesses: threads are not to run it.

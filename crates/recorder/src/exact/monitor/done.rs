@@ -6,7 +6,7 @@
 use super::Process;
 use crate::clock::{clock, ticks_ns};
 use crate::session::Session;
-use crate::switching::{Code, Done, steps};
+use crate::switching::{Code, Done, Place, steps};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use types::tally::work;
@@ -14,15 +14,11 @@ use windows::{Did, Ran};
 use wire::windows::STACK_POINTER;
 
 impl Process<'_> {
-    /// Adds what has been done in slice `slice`, which has been noted, while threads ran `code`. Of
-    /// a process that is closed, all has been added.
-    pub(super) fn add_done(
-        &mut self,
-        done: &mut Done,
-        slice: u32,
-        (code, ran): (Code, Option<Ran>),
-    ) {
+    /// Adds what has been done in a slice, which has been noted, while threads ran `code`. Of a
+    /// process that is closed, all has been added.
+    pub(super) fn add_done(&mut self, done: &mut Done, place: Place, ran: Option<Ran>) {
         let Some(cpu_ns) = self.cpu_since() else { return };
+        let Place { slice, code, .. } = place;
         done.cpu_ns += cpu_ns;
         let calls = std::mem::take(&mut self.calls_made);
         done.calls += calls;
@@ -48,7 +44,7 @@ impl Process<'_> {
         if ran == Some(Ran::Alone) {
             did = did.without_growth();
         }
-        self.native_time.add(code, (did, steps_ns), slice, &mut self.seen.samples);
+        self.native_time.add(Place { code, ..place }, (did, steps_ns), &mut self.seen.samples);
         let samples = self.seen.samples.iter().rev().take_while(|sample| sample.slice == slice);
         let before = done.active;
         for sample in samples {

@@ -185,11 +185,12 @@ impl<'a> Reader<'a> {
             switching.ask(now_ns);
             return Ok(());
         }
-        let (code, ran, counted) = (switching.code(), switching.ran(), switching.is_counting());
+        let (ran, counted) = (switching.ran(), switching.is_counting());
+        let place = switching.place(0);
         self.done.active = 0;
         for (process, segment) in self.processes.iter_mut().zip(0..) {
             process.note_threads(0);
-            process.add_done(&mut self.done, 0, (code, ran));
+            process.add_done(&mut self.done, place, ran);
             if counted && ran.is_some() {
                 process.choose_growing(self.session, segment, 0);
             }

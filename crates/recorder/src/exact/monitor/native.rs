@@ -1,16 +1,17 @@
 //! Native time of a process: calls its threads back, and estimates what they did meanwhile.
 //!
 //! Threads that run the program's own code count nothing. What they executed is estimated by the
-//! processor time that the process took: at the rate of the light time after it, and shared out
-//! over threads as then. Until that has come, that of the light time before has to do. The window
-//! that stands for the native time follows: where the program has come to code that executes less
-//! in equal time, the window is to stand for less. Light code may be slower than the program's own;
+//! processor time that the process took: at the rate of the light time that is nearest to the
+//! window of its period, and shared out over threads as then. Until that has come, that of the light
+//! time before has to do. The window stands for the native time: where the program has come to code
+//! that executes less in equal time, it is to stand for less. Light code may be slower than the
+//! program's own;
 //! by how much, the system calls tell that the process makes in equal processor time, if it makes
 //! enough of them, or words in memory that grow with its work, and else the steps that light code
 //! makes for the recording.
 
 use super::Process;
-use crate::switching::Code;
+use crate::switching::{Code, Place};
 use crate::timeline::{self, Sample, join_equal};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
@@ -36,8 +37,10 @@ pub struct NativeTime {
     present: Option<Light>,
     /// What threads are estimated to have executed natively.
     estimated: BTreeMap<u32, Executed>,
-    /// Slices since the last light time.
+    /// Native slices of the present period, before its window has counted.
     guesses: Vec<Guess>,
+    period: u32,
+    counted: bool,
 }
 
 /// What was estimated of a slice before the light time after it.
@@ -73,27 +76,20 @@ impl Light {
 impl NativeTime {
     /// Notes a slice that is over, what was done in it, and the processor time of steps for the
     /// recording, ns. If it was native, adds the estimated work to its samples.
-    pub fn add(
-        &mut self,
-        code: Code,
-        (did, steps_ns): (Did, u64),
-        slice: u32,
-        samples: &mut Vec<Sample>,
-    ) {
-        let cpu_ns = did.cpu_ns;
+    pub fn add(&mut self, place: Place, (did, steps_ns): (Did, u64), samples: &mut Vec<Sample>) {
+        let (Place { slice, code, .. }, cpu_ns) = (place, did.cpu_ns);
         let first = samples.partition_point(|sample| sample.slice < slice);
-        if code != Code::Light
-            && let Some(light) = self.present.take()
-            && light.cpu_ns >= MIN_LIGHT_NS
-            && !light.executed.is_empty()
-        {
-            self.last = light;
-            self.guess_again(samples);
+        if code != Code::Light || place.period != self.period {
+            self.end_light(samples);
+        }
+        if place.period != self.period {
+            self.guesses.clear();
+            (self.period, self.counted) = (place.period, false);
         }
         match code {
             Code::Checked => {
                 self.comparison.end();
-                self.guesses.clear();
+                self.counted |= place.counts;
             }
             Code::Light => {
                 self.comparison.light(&did);
@@ -108,6 +104,17 @@ impl NativeTime {
         }
     }
 
+    /// Light time is over: tells the rate of native time before it in the same period, unless the
+    /// window lies between that and an earlier one.
+    fn end_light(&mut self, samples: &mut Vec<Sample>) {
+        let Some(light) = self.present.take() else { return };
+        if light.cpu_ns < MIN_LIGHT_NS || light.executed.is_empty() {
+            return;
+        }
+        self.last = light;
+        self.guess_again(samples);
+    }
+
     /// What threads are estimated to have executed natively, which their pages do not count.
     pub fn into_estimated(self) -> BTreeMap<u32, Executed> {
         self.estimated
@@ -117,12 +124,16 @@ impl NativeTime {
         let counted = sum(samples[first..].iter().map(|sample| &sample.executed));
         let mut guess = Guess { slice, cpu_ns, counted, added: BTreeMap::new() };
         self.put(&mut guess, samples);
-        self.guesses.push(guess);
+        if !self.counted {
+            self.guesses.push(guess);
+        }
     }
 
-    /// Light time has come after slices of which there are guesses.
+    /// Light time has come after slices of which there are guesses. That behind the window lies
+    /// where what the window counted was done.
     fn guess_again(&mut self, samples: &mut Vec<Sample>) {
-        for mut guess in std::mem::take(&mut self.guesses) {
+        let mut guesses = std::mem::take(&mut self.guesses);
+        for guess in &mut guesses {
             let first = samples.partition_point(|sample| sample.slice < guess.slice);
             let of_slice = samples[first..].iter_mut();
             for sample in of_slice.take_while(|sample| sample.slice == guess.slice) {
@@ -133,7 +144,10 @@ impl NativeTime {
             for (thread, added) in std::mem::take(&mut guess.added) {
                 take(self.estimated.entry(thread).or_default(), &added);
             }
-            self.put(&mut guess, samples);
+            self.put(guess, samples);
+        }
+        if !self.counted {
+            self.guesses = guesses;
         }
     }
 
