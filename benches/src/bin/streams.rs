@@ -222,6 +222,7 @@ impl Stream {
             let work = (0..self.threads).map(|thread| ThreadWork {
                 thread: ThreadId(thread as u32),
                 period: self.work(thread, end) - self.work(thread, start),
+                warmed: self.work(thread, count) - self.work(thread, open),
                 counted: self.work(thread, close) - self.work(thread, count),
             });
             Window { start, open, count, close, end, work: work.collect() }

@@ -18,10 +18,10 @@ pub(crate) fn saved(cost: &Cost, given: Given) -> f64 {
     given.in_all(cost.alone + rest) - cost.lost - (cost.off - 1.0) * rest
 }
 
-/// Time between windows that pays for a window which takes `time`, in the same sort of time. What it
-/// gives for windows is what tracking leaves ([`FOR_LONG_GAPS`]), even if the time between windows
-/// has cost more than that so far. What was saved is spent little by little ([`SPENDING`]). `missing`:
-/// windows that a short run is to get still.
+/// Time between windows that pays for a window which takes `time`, in the same sort of time. What
+/// it gives for windows is what tracking leaves ([`FOR_LONG_GAPS`]), even if the time between
+/// windows has cost more than that so far. What was saved is spent little by little ([`SPENDING`]).
+/// `missing`: windows that a short run is to get still.
 pub(crate) fn between(cost: &Cost, given: Given, time: f64, missing: usize) -> f64 {
     let work = time / cost.on;
     let (saved, rest) = (saved(cost, given), rest(cost));

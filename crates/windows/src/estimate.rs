@@ -169,7 +169,7 @@ impl Scale {
     fn spread(&self, sums: &Sums) -> f64 {
         let mut left = sums.scaled.clone();
         for (left, stratum) in left.iter_mut().zip(&self.strata) {
-            *left -= sums.of_all * stratum.work;
+            *left -= sums.of_all * stratum.factor * stratum.counted;
         }
         for (id, rate) in &sums.of_thread {
             for (at, work) in self.thread(*id).map_or(&[][..], |thread| &thread.scaled) {

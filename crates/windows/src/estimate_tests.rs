@@ -7,7 +7,12 @@ const TO: ThreadId = ThreadId(1);
 /// `number` periods, in which both threads did `share` of their work in the counting part.
 fn scale(number: u64, share: f64, clock: Clock) -> Scale {
     let counted = (1000.0 * share) as u64;
-    let work = [FROM, TO].map(|thread| ThreadWork { thread, period: 1000, counted });
+    let work = [FROM, TO].map(|thread| ThreadWork {
+        thread,
+        period: 1000,
+        warmed: counted.min(1000 - counted),
+        counted,
+    });
     let window = |at: u64| Window {
         start: at * 100,
         open: at * 100 + 10,

@@ -1,9 +1,11 @@
 //! What one counted event of a window stands for: a ratio estimator by strata.
 //!
 //! *Factor of a stratum.* A period is a stratum, and its window the only sample of it. Its events
-//! count by the work of all threads in the period over their work in the counting part. A stratum
-//! whose counting part saw too little of the work would have a factor that is mostly chance, so it
-//! is joined with the next one.
+//! count by the work of all threads in the period over what they do in as much time of the window
+//! as the counting part takes, warm-up included: where a window is longer than the program's
+//! phases, the counting part alone may lie in slow code. It would stand for all the more, although
+//! that is in sight from much of the code around it. A stratum of which too little was seen would
+//! have a factor that is mostly chance, so it is joined with the next one.
 //!
 //! *Pace of a thread.* Threads may lose unequal parts of their speed in windows. By the factors
 //! alone, the work of a thread would then add up to more or less than what it did. Its pace is the
@@ -79,9 +81,10 @@ pub struct Scale {
 /// Periods that are scaled together.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Stratum {
-    /// Work of all threads.
-    pub work: f64,
-    counted: f64,
+    /// Work of all threads, that in counting parts, and what was seen: [`Window::seen`].
+    work: f64,
+    pub counted: f64,
+    seen: f64,
     /// Events that one counted event stands for, before the paces of its threads.
     pub factor: f64,
 }
@@ -244,20 +247,17 @@ fn factors_of(of_window: &[Option<u32>], strata: &[Stratum]) -> Vec<f64> {
 /// seen of each, so one that tells nothing is like its neighbours. How much is usual is the median:
 /// at the beginning, much more is seen than later. 0: its counts do not count.
 pub fn factors_of_seen(windows: &[Window], seen: &[Option<f64>]) -> Vec<f64> {
-    let usable: Vec<bool> = faults(windows)
-        .iter()
-        .zip(seen)
-        .map(|(fault, seen)| fault.is_none() && seen.is_some())
-        .collect();
-    let works: Vec<(f64, f64)> = windows
-        .iter()
-        .zip(seen)
-        .map(|(window, seen)| (window.sums().0, seen.unwrap_or(0.0)))
-        .collect();
-    let tells = works.iter().zip(&usable).filter(|((work, _), usable)| **usable && *work > 0.0);
-    let mut shares: Vec<f64> = tells.map(|((work, seen), _)| seen / work).collect();
+    let faults = faults(windows);
+    let period = |((window, fault), seen): ((&Window, &Option<BadWindow>), &Option<f64>)| {
+        let seen = seen.filter(|_| fault.is_none());
+        let all = seen.unwrap_or(0.0);
+        (Stratum { counted: all, seen: all, ..Stratum::of(window) }, seen.is_some())
+    };
+    let periods: Vec<_> = windows.iter().zip(&faults).zip(seen).map(period).collect();
+    let tells = periods.iter().filter(|(of, usable)| *usable && of.work > 0.0);
+    let mut shares: Vec<f64> = tells.map(|(of, _)| of.seen / of.work).collect();
     let share = statistics::median(&mut shares).unwrap_or(0.0);
-    let (of_window, strata) = strata(&works, &usable, share);
+    let (of_window, strata) = strata(&periods, share);
     factors_of(&of_window, &strata)
 }
 
@@ -272,43 +272,67 @@ struct Divided {
 
 impl Divided {
     fn of(windows: &[Window], faults: &[Option<BadWindow>]) -> Self {
-        let usable: Vec<bool> = faults.iter().map(Option::is_none).collect();
-        let works: Vec<(f64, f64)> = windows.iter().map(Window::sums).collect();
-        let (work, counted) =
-            works.iter().zip(&usable).fold((0.0, 0.0), |sum, ((work, counted), usable)| {
-                (sum.0 + work, sum.1 + if *usable { *counted } else { 0.0 })
-            });
-        let share = if work > 0.0 { counted / work } else { 0.0 };
-        let (of_window, strata) = strata(&works, &usable, share);
-        Self { of_window, strata, work, share }
+        let period = |(window, fault): (&Window, &Option<BadWindow>)| {
+            let of = Stratum::of(window);
+            (if fault.is_none() { of } else { of.unseen() }, fault.is_none())
+        };
+        let periods: Vec<_> = windows.iter().zip(faults).map(period).collect();
+        let sum = |of: fn(&Stratum) -> f64| -> f64 { periods.iter().map(|(p, _)| of(p)).sum() };
+        let [work, counted, seen] = [sum(|p| p.work), sum(|p| p.counted), sum(|p| p.seen)];
+        let part = |of: f64| if work > 0.0 { of / work } else { 0.0 };
+        let (of_window, strata) = strata(&periods, part(seen));
+        Self { of_window, strata, work, share: part(counted) }
     }
 }
 
-/// Joins periods, of which `works` are all of the work and the counted one, until each stratum has
-/// its part of the counted work.
-fn strata(works: &[(f64, f64)], usable: &[bool], share: f64) -> (Vec<Option<u32>>, Vec<Stratum>) {
+impl Stratum {
+    /// A period by itself.
+    fn of(window: &Window) -> Self {
+        let (work, counted) = window.sums();
+        Self { work, counted, seen: window.seen(), factor: 0.0 }
+    }
+
+    /// The same without its window.
+    fn unseen(self) -> Self {
+        Self { counted: 0.0, seen: 0.0, ..self }
+    }
+
+    fn add(&mut self, more: &Self) {
+        self.work += more.work;
+        self.counted += more.counted;
+        self.seen += more.seen;
+    }
+}
+
+/// Joins periods until each stratum has its part of what was seen, of which `share` of the work is
+/// usual, and scales them. With each period comes whether its window is usable.
+fn strata(periods: &[(Stratum, bool)], share: f64) -> (Vec<Option<u32>>, Vec<Stratum>) {
     let (mut strata, mut of_window) = (Vec::<Stratum>::new(), Vec::new());
     let mut open = Stratum::default();
-    for ((work, counted), usable) in works.iter().zip(usable) {
-        open.work += work;
-        open.counted += if *usable { *counted } else { 0.0 };
+    for (period, usable) in periods {
+        open.add(period);
         of_window.push(usable.then_some(strata.len() as u32));
-        if open.counted > 0.0 && open.counted >= MIN_WORK_SHARE * share * open.work {
+        if open.seen > 0.0 && open.seen >= MIN_WORK_SHARE * share * open.work {
             strata.push(std::mem::take(&mut open));
         }
     }
     // What is left at the end belongs to the last whole stratum.
     if let Some(last) = strata.last_mut() {
-        last.work += open.work;
-        last.counted += open.counted;
+        last.add(&open);
     }
     let last = strata.len().saturating_sub(1) as u32;
     for of in of_window.iter_mut().flatten() {
         *of = (*of).min(last);
     }
-    for stratum in &mut strata {
-        stratum.factor = stratum.work / stratum.counted;
+    let (mut work, mut scaled) = (0.0, 0.0);
+    for of in &mut strata {
+        of.factor = of.work / of.seen;
+        work += of.work;
+        scaled += of.factor * of.counted;
     }
+    // What was counted stands for all work.
+    let times = if scaled > 0.0 { work / scaled } else { 0.0 };
+    strata.iter_mut().for_each(|of| of.factor *= times);
     (of_window, strata)
 }
 

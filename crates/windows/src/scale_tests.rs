@@ -15,6 +15,7 @@ fn windows(work: &[&[(u64, u64)]]) -> Vec<Window> {
             .map(|(thread, &(period, counted))| ThreadWork {
                 thread: ThreadId(thread),
                 period,
+                warmed: counted,
                 counted,
             })
             .collect(),
@@ -149,7 +150,7 @@ fn windows_shorter_than_what_came_later_are_set_aside() {
 
 #[test]
 fn what_was_seen_of_a_period_stands_for_its_work() {
-    let windows = windows(&vec![&[(1000, 10)][..]; 6]);
+    let windows = windows(&[&[(1000, 10)][..]; 6]);
     // Hardly anything was seen of one, which joins the next.
     let mut seen = vec![Some(100.0); 6];
     (seen[2], seen[3]) = (Some(10.0), Some(150.0));

@@ -10,6 +10,8 @@ pub struct ThreadWork {
     pub thread: ThreadId,
     /// In the whole period, the counting part included.
     pub period: u64,
+    /// In the warm-up.
+    pub warmed: u64,
     /// In the counting part.
     pub counted: u64,
 }
@@ -73,7 +75,7 @@ impl Window {
         if !times.is_sorted() || self.close == self.count {
             return Err(BadWindow::Times);
         }
-        match self.work.iter().find(|work| work.counted > work.period) {
+        match self.work.iter().find(|work| work.warmed + work.counted > work.period) {
             Some(work) => Err(BadWindow::Work(work.thread)),
             None => Ok(()),
         }
@@ -83,7 +85,7 @@ impl Window {
     /// that cannot be used, or were broken off; their counts must be dropped.
     pub fn set_aside(mut self) -> Self {
         for work in &mut self.work {
-            work.counted = 0;
+            (work.warmed, work.counted) = (0, 0);
         }
         self.end = self.end.max(self.start);
         (self.open, self.count, self.close) = (self.start, self.start, self.start);
@@ -96,6 +98,13 @@ impl Window {
             (period + work.period as f64, counted + work.counted as f64)
         })
     }
+
+    /// Work of all threads in as much time of the window as its counting part takes.
+    pub(crate) fn seen(&self) -> f64 {
+        let all: u64 = self.work.iter().map(|work| work.warmed + work.counted).sum();
+        let [counting, whole] = [self.count, self.open].map(|from| self.close.saturating_sub(from));
+        all as f64 * counting as f64 / (whole as f64).max(1.0)
+    }
 }
 
 #[cfg(test)]
@@ -103,7 +112,7 @@ mod tests {
     use super::*;
 
     fn window() -> Window {
-        let work = vec![ThreadWork { thread: ThreadId(3), period: 10, counted: 4 }];
+        let work = vec![ThreadWork { thread: ThreadId(3), period: 10, warmed: 2, counted: 4 }];
         Window { start: 0, open: 5, count: 10, close: 15, end: 100, work }
     }
 
@@ -122,5 +131,6 @@ mod tests {
     fn a_window_set_aside_keeps_the_work_of_its_period_only() {
         let aside = Window { end: 14, ..window() }.set_aside();
         assert_eq!((aside.sums(), aside.check()), ((10.0, 0.0), Err(BadWindow::Times)));
+        assert_eq!([aside.seen(), window().seen()], [0.0, 3.0]);
     }
 }

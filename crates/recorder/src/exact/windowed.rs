@@ -185,24 +185,33 @@ fn missed(switched: &Switched, groups: &Groups, factors: &Factors, scale: Option
     of_windows + switched.unknown as f64
 }
 
-/// What each thread executed in each group: in all, and where it was counted.
-fn works(samples: &[Sample], groups: &Groups, parts: &[Part]) -> Vec<BTreeMap<u32, (u64, u64)>> {
-    let mut work = vec![BTreeMap::new(); groups.firsts.len()];
+/// What a thread executed in a group.
+#[derive(Clone, Copy, Default)]
+struct Work {
+    all: u64,
+    warmed: u64,
+    counted: u64,
+}
+
+/// What each thread executed in each group.
+fn works(samples: &[Sample], groups: &Groups, parts: &[Part]) -> Vec<BTreeMap<u32, Work>> {
+    let mut works = vec![BTreeMap::<u32, Work>::new(); groups.firsts.len()];
     for sample in samples {
-        let part = parts.get(sample.slice as usize);
-        let entry: &mut (u64, u64) =
-            work[groups.of(sample.slice) as usize].entry(sample.thread).or_default();
-        entry.0 += tally::work(&sample.executed);
-        if part.is_some_and(|part| part.phase == Phase::Counting || is_whole(part)) {
-            entry.1 += tally::work(&sample.executed);
+        let work = tally::work(&sample.executed);
+        let of = works[groups.of(sample.slice) as usize].entry(sample.thread).or_default();
+        of.all += work;
+        match parts.get(sample.slice as usize) {
+            Some(part) if part.phase == Phase::Counting || is_whole(part) => of.counted += work,
+            Some(part) if part.phase == Phase::WarmUp => of.warmed += work,
+            _ => {}
         }
     }
-    work
+    works
 }
 
 /// Threads that executed something, of some groups; at most two of them.
-fn busy<'a>(work: impl IntoIterator<Item = &'a BTreeMap<u32, (u64, u64)>>) -> BTreeSet<u32> {
-    let executed = work.into_iter().flatten().filter(|(_, (all, _))| *all > 0);
+fn busy<'a>(work: impl IntoIterator<Item = &'a BTreeMap<u32, Work>>) -> BTreeSet<u32> {
+    let executed = work.into_iter().flatten().filter(|(_, of)| of.all > 0);
     let mut threads = BTreeSet::new();
     for (thread, _) in executed {
         if threads.insert(*thread) && threads.len() > 1 {
@@ -220,7 +229,7 @@ fn window(
     parts: &[Part],
     timeline: &Timeline,
     end_ns: u64,
-    work: &BTreeMap<u32, (u64, u64)>,
+    work: &BTreeMap<u32, Work>,
 ) -> Window {
     let slices = groups.slices(group);
     let start_of = |slice: usize| {
@@ -236,10 +245,11 @@ fn window(
     let work = if groups.whole[group] {
         Vec::new()
     } else {
-        let of_thread = |(&thread, &(period, counted)): (&u32, &(u64, u64))| ThreadWork {
+        let of_thread = |(&thread, of): (&u32, &Work)| ThreadWork {
             thread: ThreadId(thread),
-            period,
-            counted,
+            period: of.all,
+            warmed: of.warmed,
+            counted: of.counted,
         };
         work.iter().map(of_thread).collect()
     };
@@ -280,13 +290,13 @@ impl Factors {
     fn new(
         groups: &Groups,
         windows: &[Window],
-        work: &[BTreeMap<u32, (u64, u64)>],
+        work: &[BTreeMap<u32, Work>],
         scale: Option<&Scale>,
     ) -> Self {
         let sum = |group: usize| {
-            work[group].values().fold((0.0, 0.0), |sum, (all, counted)| {
-                (sum.0 + *all as f64, sum.1 + *counted as f64)
-            })
+            work[group]
+                .values()
+                .fold((0.0, 0.0), |sum, of| (sum.0 + of.all as f64, sum.1 + of.counted as f64))
         };
         let all: Vec<(f64, f64)> = (0..work.len()).map(sum).collect();
         let usable = |group: usize| windows[group].check().is_ok();

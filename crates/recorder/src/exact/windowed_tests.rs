@@ -250,7 +250,7 @@ fn a_window_has_the_times_and_the_work_of_its_period() {
     let groups = Groups::new(parts);
     let work = works(&run.samples, &groups, parts);
     let of = |group| window(&groups, group, parts, &run.timeline, run.end_ns, &work[group]);
-    let each = |id| ThreadWork { thread: ThreadId(id), period: 100, counted: 10 };
+    let each = |id| ThreadWork { thread: ThreadId(id), period: 100, warmed: 10, counted: 10 };
     let wanted = Window {
         start: 100,
         open: 140,

@@ -235,7 +235,8 @@ impl View {
 
     fn work(&mut self, trace: &Trace, cpu_time: bool) {
         for window in &mut self.windows {
-            let none = |thread| ThreadWork { thread: ThreadId(thread), period: 0, counted: 0 };
+            let none =
+                |thread| ThreadWork { thread: ThreadId(thread), period: 0, warmed: 0, counted: 0 };
             window.work = (0..trace.threads as u32).map(none).collect();
         }
         let mut at = 0;
@@ -250,6 +251,8 @@ impl View {
             work.period += amount;
             if (window.count..window.close).contains(&ran.at) {
                 work.counted += amount;
+            } else if (window.open..window.count).contains(&ran.at) {
+                work.warmed += amount;
             }
         }
     }

@@ -2,13 +2,12 @@
 //!
 //! Threads that run the program's own code count nothing. What they executed is estimated by the
 //! processor time that the process took: at the rate of the light time that is nearest to the
-//! window of its period, and shared out over threads as then. Until that has come, that of the light
-//! time before has to do. The window stands for the native time: where the program has come to code
-//! that executes less in equal time, it is to stand for less. Light code may be slower than the
-//! program's own;
-//! by how much, the system calls tell that the process makes in equal processor time, if it makes
-//! enough of them, or words in memory that grow with its work, and else the steps that light code
-//! makes for the recording.
+//! window of its period, and shared out over threads as then. Until that has come, that of the
+//! light time before has to do. The window stands for the native time: where the program has come
+//! to code that executes less in equal time, it is to stand for less. Light code may be slower than
+//! the program's own; by how much, the system calls tell that the process makes in equal processor
+//! time, if it makes enough of them, or words in memory that grow with its work, and else the steps
+//! that light code makes for the recording.
 
 use super::Process;
 use crate::switching::{Code, Place};

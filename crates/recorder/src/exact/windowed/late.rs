@@ -4,7 +4,7 @@
 //! Neighbours: `scaling` adds what they stand for to the others, `stretches` says when late events
 //! count.
 
-use super::Groups;
+use super::{Groups, Work};
 use crate::switching::Part;
 use crate::timeline::Sample;
 use profile::{CommRow, EventRow};
@@ -21,8 +21,8 @@ pub(super) struct Periods<'a> {
     pub samples: &'a [Sample],
     /// By group.
     pub windows: &'a [Window],
-    /// By group and thread: work of the period, and of its counting part.
-    pub work: &'a [BTreeMap<u32, (u64, u64)>],
+    /// By group and thread.
+    pub work: &'a [BTreeMap<u32, Work>],
 }
 
 impl Periods<'_> {
@@ -49,10 +49,9 @@ impl Periods<'_> {
         work
     }
 
-    /// Work of a group's period and of its counting part.
-    fn work(&self, group: usize) -> (f64, f64) {
-        let add = |sum: (f64, f64), one: &(u64, u64)| (sum.0 + one.0 as f64, sum.1 + one.1 as f64);
-        self.work[group].values().fold((0.0, 0.0), add)
+    /// Work of a group's counting part.
+    fn counted(&self, group: usize) -> f64 {
+        self.work[group].values().map(|of| of.counted).sum::<u64>() as f64
     }
 }
 
@@ -72,7 +71,7 @@ impl Late {
         let seen = |group: usize| {
             let tells =
                 periods.is_usable(group) && (before[group] > 0.0 || periods.is_tracked(group));
-            tells.then(|| before[group] + periods.work(group).1)
+            tells.then(|| before[group] + periods.counted(group))
         };
         let seen: Vec<Option<f64>> = (0..before.len()).map(seen).collect();
         let factors = windows::factors_of_seen(periods.windows, &seen);
