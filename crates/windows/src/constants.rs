@@ -138,9 +138,9 @@ pub const WANTED_WINDOWS: usize = MIN_WINDOWS + MIN_WINDOWS / 2;
 /// [`SHORT_RUN`]. Later windows pay it back.
 pub const OVERDRAFT: f64 = 0.15;
 
-/// How many times as many windows as the budget pays for there are while savings last. Without a
-/// limit, they followed each other at once: of a search through a graph, 38 of 68 windows lay in a
-/// hundredth of its work.
+/// How many times as many windows there are, while savings last, as what the budget gives would pay
+/// for if all of it were for windows. Without a limit, they followed each other at once: of a
+/// search through a graph, 38 of 68 windows lay in a hundredth of its work.
 pub const SPENDING: f64 = 2.0;
 
 /// Time after which recording whole is asked about again.

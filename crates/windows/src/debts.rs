@@ -36,5 +36,6 @@ pub(crate) fn between(cost: &Cost, given: Given, time: f64, missing: usize) -> f
     }
     let (each, most) = (work * (cost.on - given.now), given.now - 1.0);
     let gain = (given.now - cost.off).max((1.0 - FOR_LONG_GAPS) * most);
-    (each - saved).max(each / SPENDING).max(0.0) / gain * cost.off
+    let paid = (each - saved) / gain;
+    paid.max(each / (SPENDING * most)).max(0.0) * cost.off
 }

@@ -331,7 +331,7 @@ fn strata(periods: &[(Stratum, bool)], share: f64) -> (Vec<Option<u32>>, Vec<Str
         scaled += of.factor * of.counted;
     }
     // What was counted stands for all work.
-    let times = if scaled > 0.0 { work / scaled } else { 0.0 };
+    let times = if scaled > 0.0 { work / scaled } else { 1.0 };
     strata.iter_mut().for_each(|of| of.factor *= times);
     (of_window, strata)
 }
