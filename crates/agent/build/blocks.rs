@@ -90,10 +90,10 @@ fn large_starts(h: &mut Header) {
 pub fn groups(h: &mut Header) {
     constants!(
         h,
-        PAGE_FREED = offset_of!(session::ThreadPage, allocating.freed),
-        FREED_KEPT = objects::FREED_KEPT,
+        PAGE_COUNTED = offset_of!(session::ThreadPage, allocating.counted),
+        MAX_COUNTED = objects::MAX_COUNTED,
     );
-    structure!(h, "freed" = objects::Freed { group, count, lived });
+    structure!(h, "counted" = objects::Counted { group, freed, lived, bytes, left, next });
     structure!(h, "zone" = objects::Zone { start, bytes });
     structure!(
         h,
@@ -102,6 +102,7 @@ pub fn groups(h: &mut Header) {
             bytes,
             freed,
             lived,
+            unused,
             padding,
             frames,
             by,

@@ -45,8 +45,8 @@ pub const MAX_BLOCKS: usize = 1 << 20;
 pub const MAX_MAPPINGS: usize = 1 << 14;
 /// Most bytes of the path of a mapped file.
 pub const MAPPING_PATH: usize = 488;
-/// Groups whose freed blocks a thread counts by itself at a time.
-pub const FREED_KEPT: usize = 16;
+/// Groups whose blocks a thread counts by itself at a time.
+pub const MAX_COUNTED: usize = 16;
 /// Most return addresses that name a place.
 pub const FRAMES: usize = 6;
 /// log2 of the smallest size of a block that is no longer looked up by its line.
@@ -83,27 +83,34 @@ pub mod by {
 pub struct Allocating {
     /// How often it was looked at: [`HOOK_PARTS`] for each look, 1 for each that was left out.
     pub hooks: AtomicU64,
-    /// Blocks that were freed and do not count in their groups yet; of a group at its number modulo
-    /// [`FREED_KEPT`].
-    pub freed: [Freed; FREED_KEPT],
+    /// What does not count in groups yet; of a group at its number modulo [`MAX_COUNTED`].
+    pub counted: [Counted; MAX_COUNTED],
 }
 
-/// Blocks of a group that a thread has freed since it last added them to it. Otherwise threads
-/// would take the group's cache line from each other.
+/// What a thread has counted of a group since it last added that to it. Otherwise threads would
+/// take the group's cache line from each other.
 #[repr(C)]
-pub struct Freed {
+pub struct Counted {
     /// The group; 0 = none.
     pub group: AtomicU32,
-    /// How many blocks.
-    pub count: AtomicU32,
+    /// Blocks that were freed.
+    pub freed: AtomicU32,
     /// As [`Group::lived`].
     pub lived: AtomicU64,
+    /// As [`Group::bytes`].
+    pub bytes: AtomicU64,
+    /// Blocks that count in the group already, and that the thread is still to allocate: how many,
+    /// and how many of the group come before these.
+    pub left: AtomicU64,
+    /// See `left`.
+    pub next: AtomicU64,
 }
 
 /// Blocks that one place has allocated, whose sizes have the same number of binary digits.
 #[repr(C, align(128))]
 pub struct Group {
-    /// How many blocks were allocated. What threads count lies on one cache line.
+    /// How many blocks were allocated, with those that threads have set aside for themselves
+    /// ([`Counted::left`]). What threads count lies on one cache line.
     pub blocks: AtomicU64,
     /// Their bytes.
     pub bytes: AtomicU64,
@@ -112,8 +119,10 @@ pub struct Group {
     /// How long these were there, all together, in units of 2^[`LIFE_SHIFT`] ticks, rounded at
     /// random; with [`UNTIMED`] not known.
     pub lived: AtomicU64,
+    /// Blocks that a thread had set aside, and did not allocate.
+    pub unused: AtomicU64,
     /// Unused.
-    pub padding: [u64; 4],
+    pub padding: [u64; 3],
     /// Return addresses, innermost first; 0 = no more are known.
     pub frames: [AtomicU64; FRAMES],
     /// One of [`by`].
@@ -170,6 +179,6 @@ pub struct Mapping {
 
 const _: () = assert!(size_of::<Mapping>() == 512);
 const _: () = assert!(size_of::<Zone>() == 16);
-const _: () = assert!(size_of::<Freed>() == 16 && FREED_KEPT.is_power_of_two());
+const _: () = assert!(size_of::<Counted>() == 40 && MAX_COUNTED.is_power_of_two());
 const _: () = assert!(size_of::<Group>() == 128);
 const _: () = assert!(size_of::<Block>() == 40);

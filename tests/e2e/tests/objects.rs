@@ -448,3 +448,17 @@ fn large_blocks_have_names_where_a_thread_allocates_all_the_time() {
         assert!(named.iter().all(|each| *each > all / 10), "{budget}: {named:?} of {all}");
     }
 }
+
+/// Threads count by themselves, and not all that they have set aside is allocated.
+#[test]
+fn blocks_are_counted_exactly_where_many_threads_allocate_at_many_places() {
+    let recorded = Recorded::new(Compiler::Gcc, "tests/programs/known/many_blocks.c");
+    recorded.run(&[], &[]);
+    let objects = objects(&recorded.profile());
+    let at_places = objects.iter().filter(|o| o["name"].as_str().unwrap().starts_with("in place"));
+    let counts: Vec<[u64; 3]> = at_places
+        .map(|object| ["blocks", "bytes", "freed"].map(|what| object[what].as_u64().unwrap()))
+        .collect();
+    assert!(counts.len() >= 10, "{}", counts.len());
+    assert!(counts.iter().all(|of| *of == [20_000, 480_000, 19_996]), "{counts:?}");
+}

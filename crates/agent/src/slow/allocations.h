@@ -303,7 +303,7 @@ static void keep_identity(struct thread *t, const struct call *c, const struct k
     if (c->group != OTHERS && old->digits != digits_of(k->bytes)) {
         count_freed(t, before);
         k->group = find_group(old->frames, old->by, digits_of(k->bytes), old);
-        k->ordinal = count_block(k->group, k->bytes);
+        k->ordinal = count_often(t, k->group, k->bytes);
     }
 }
 
@@ -325,7 +325,7 @@ static void end_call(struct thread *t, const struct call *c, u64 result) {
     } else {
         k.born = born_now();
         k.group = c->new_group ? (u32)c->new_group : find_group(c->frames, c->by, digits_of(k.bytes), 0);
-        k.ordinal = count_block(k.group, k.bytes);
+        k.ordinal = count_often(t, k.group, k.bytes);
         if (k.group == OTHERS)
             add_shared(tt_session.blocks_unknown, 1);
     }

@@ -1,4 +1,5 @@
-// How long allocated blocks are there, by groups.
+// How many blocks groups have, and how long these are there. Threads count by themselves, but for a
+// group's first blocks: their numbers tell in which order they were allocated.
 //
 // Neighbours: `objects.h` keeps the blocks, `allocations.h` says when one begins and ends.
 #ifndef TT_LIVES_H
@@ -23,23 +24,52 @@ static inline u32 lived_since(u32 born) {
 }
 
 // What a thread has counted of a group.
-static void add_to_group(u32 group, u64 count, u64 lived) {
-    struct group *g = group_named(group);
-    __atomic_fetch_add(&g->freed, count, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&g->lived, lived, __ATOMIC_RELAXED);
+static void add_to_group(const struct counted *c) {
+    struct group *g = group_named(c->group);
+    __atomic_fetch_add(&g->freed, c->freed, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&g->lived, c->lived, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&g->bytes, c->bytes, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&g->unused, c->left, __ATOMIC_RELAXED);
 }
 
-// Where the thread counts what is freed of the group. What it has counted of another one there is
-// added to that.
-static struct freed *counter_of(struct thread *t, u32 group) {
-    struct freed *f = (struct freed *)(t->page + PAGE_FREED) + group % FREED_KEPT;
-    if (f->group != group) {
-        struct freed last = *f;
-        *f = (struct freed){.group = group};
-        if (last.count)
-            add_to_group(last.group, last.count, last.lived);
+// Where the thread counts the group's blocks. What it has counted of another one there is added to
+// that.
+static struct counted *counter_of(struct thread *t, u32 group) {
+    struct counted *c = (struct counted *)(t->page + PAGE_COUNTED) + group % MAX_COUNTED;
+    if (c->group != group) {
+        struct counted last = *c;
+        *c = (struct counted){.group = group};
+        if (last.group)
+            add_to_group(&last);
     }
-    return f;
+    return c;
+}
+
+// One more block of the group; how many came before it.
+static u64 count_block(u32 group, u64 bytes) {
+    struct group *g = group_named(group);
+    if (is_alone()) {
+        g->bytes += bytes;
+        return g->blocks++;
+    }
+    __atomic_fetch_add(&g->bytes, bytes, __ATOMIC_RELAXED);
+    return __atomic_fetch_add(&g->blocks, 1, __ATOMIC_RELAXED);
+}
+
+// The same where threads may do so often.
+static u64 count_often(struct thread *t, u32 group, u64 bytes) {
+    const u64 FIRST = 1 << 12, TOGETHER = 64;
+    struct group *g = group_named(group);
+    if (is_alone() || __atomic_load_n(&g->blocks, __ATOMIC_RELAXED) < FIRST)
+        return count_block(group, bytes);
+    struct counted *c = counter_of(t, group);
+    if (!c->left) {
+        c->next = __atomic_fetch_add(&g->blocks, TOGETHER, __ATOMIC_RELAXED);
+        c->left = TOGETHER;
+    }
+    c->bytes += bytes;
+    c->left--;
+    return c->next++;
 }
 
 // A block was freed, and ended; of one that is described in the session, its record says how long
@@ -49,12 +79,11 @@ static void count_freed(struct thread *t, const struct known *k) {
         return;
     int timed = k->born && has_clock();
     u32 lived = timed ? lived_since(k->born) : 0;
-    struct freed *f = counter_of(t, k->group);
-    f->lived += lived;
-    if (++f->count == 1u << 31) {
-        add_to_group(f->group, f->count, f->lived);
-        f->count = 0;
-        f->lived = 0;
+    struct counted *c = counter_of(t, k->group);
+    c->lived += lived;
+    if (++c->freed == 1u << 31) {
+        add_to_group(c);
+        *c = (struct counted){.group = k->group};
     }
     if (!timed)
         __atomic_fetch_or(&group_named(k->group)->lived, UNTIMED, __ATOMIC_RELAXED);

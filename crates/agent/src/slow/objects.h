@@ -413,16 +413,5 @@ static u32 find_group(const u64 *frames, u32 by, u32 digits, const struct group 
     return OTHERS;
 }
 
-// One more block of the group; how many came before it.
-static u64 count_block(u32 group, u64 bytes) {
-    struct group *g = group_named(group);
-    if (is_alone()) {
-        g->bytes += bytes;
-        return g->blocks++;
-    }
-    __atomic_fetch_add(&g->bytes, bytes, __ATOMIC_RELAXED);
-    return __atomic_fetch_add(&g->blocks, 1, __ATOMIC_RELAXED);
-}
-
 #endif
 #endif

@@ -4,7 +4,7 @@ use crate::clock::ticks_ns;
 use crate::error::RecorderError;
 use crate::session::Session;
 use std::mem::offset_of;
-use wire::objects::{Block, FRAMES, FREED_KEPT, Freed, Group, LIFE_SHIFT, UNTIMED, by};
+use wire::objects::{Block, Counted, FRAMES, Group, LIFE_SHIFT, MAX_COUNTED, UNTIMED, by};
 use wire::session::{ThreadPage, thread_offset};
 
 /// What one place has allocated of about one size.
@@ -29,13 +29,14 @@ impl RawGroup {
     /// From the words of a record.
     pub fn of(words: &[u64]) -> Self {
         let is_mapped = words[offset_of!(Group, by) / 8] as u32 == by::MAPPED;
-        let blocks = words[offset_of!(Group, blocks) / 8];
+        let [blocks, unused] =
+            [offset_of!(Group, blocks), offset_of!(Group, unused)].map(|at| words[at / 8]);
         let freed = (!is_mapped).then(|| words[offset_of!(Group, freed) / 8]);
         let lived = words[offset_of!(Group, lived) / 8];
         let timed = freed.is_some() && lived & UNTIMED == 0;
         Self {
             frames: std::array::from_fn(|k| words[offset_of!(Group, frames) / 8 + k]),
-            blocks,
+            blocks: blocks.saturating_sub(unused),
             bytes: words[offset_of!(Group, bytes) / 8],
             is_mapped,
             modules: (words[offset_of!(Group, files) / 8] >> 32) as usize,
@@ -51,22 +52,24 @@ impl RawGroup {
     }
 }
 
-/// Adds what threads have freed that does not count in its groups yet.
-pub fn add_freed(
+/// Adds what threads have counted that does not count in its groups yet.
+pub fn add_counted(
     groups: &mut [RawGroup],
     session: &Session,
     threads: usize,
 ) -> Result<(), RecorderError> {
-    let start = offset_of!(ThreadPage, allocating.freed) as u64;
-    let (each, count) = (size_of::<Freed>() / 8, FREED_KEPT);
+    let start = offset_of!(ThreadPage, allocating.counted) as u64;
+    let each = size_of::<Counted>() / 8;
     for thread in 0..threads {
-        let words = session.words(thread_offset(thread) + start, each * count)?;
+        let words = session.words(thread_offset(thread) + start, each * MAX_COUNTED)?;
         for words in words.chunks_exact(each) {
             let (group, freed) = (words[0] as u32 as usize, words[0] >> 32);
-            let lived = words[offset_of!(Freed, lived) / 8];
+            let of = |at: usize| words[at / 8];
             if let Some(group) = groups.get_mut(group) {
                 group.freed = group.freed.map(|before| before + freed);
-                group.lived = group.lived.map(|before| before + lived);
+                group.lived = group.lived.map(|before| before + of(offset_of!(Counted, lived)));
+                group.bytes += of(offset_of!(Counted, bytes));
+                group.blocks = group.blocks.saturating_sub(of(offset_of!(Counted, left)));
             }
         }
     }

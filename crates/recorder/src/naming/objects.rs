@@ -6,7 +6,7 @@
 //! Neighbours: `session` has the records, `places` names addresses, `tables` asks.
 
 use crate::alike;
-use crate::allocated::{RawBlock, RawGroup, add_freed};
+use crate::allocated::{RawBlock, RawGroup, add_counted};
 use crate::elements;
 use crate::error::RecorderError;
 use crate::frames::Allocation;
@@ -62,7 +62,7 @@ impl Allocated {
         let blocks = words(BLOCKS_OFFSET, &header.blocks_described, MAX_BLOCKS, block)?;
         let threads = (header.threads.load(Acquire) as usize).min(MAX_THREADS);
         let mut groups: Vec<RawGroup> = groups.chunks_exact(group / 8).map(RawGroup::of).collect();
-        add_freed(&mut groups, session, threads)?;
+        add_counted(&mut groups, session, threads)?;
         let blocks = blocks.chunks_exact(block / 8).map(RawBlock::of).collect();
         let zones = words(ZONES_OFFSET, &header.zones, MAX_ZONES, size_of::<Zone>())?;
         let zones = zones.chunks_exact(2).map(|zone| (zone[0], zone[1])).collect();
