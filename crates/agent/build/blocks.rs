@@ -93,7 +93,10 @@ pub fn groups(h: &mut Header) {
         PAGE_COUNTED = offset_of!(session::ThreadPage, allocating.counted),
         MAX_COUNTED = objects::MAX_COUNTED,
     );
-    structure!(h, "counted" = objects::Counted { group, freed, lived, bytes, left, next });
+    structure!(
+        h,
+        "counted" = objects::Counted { group, freed, lived, bytes, left, together, next }
+    );
     structure!(h, "zone" = objects::Zone { start, bytes });
     structure!(
         h,

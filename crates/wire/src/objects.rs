@@ -46,7 +46,7 @@ pub const MAX_MAPPINGS: usize = 1 << 14;
 /// Most bytes of the path of a mapped file.
 pub const MAPPING_PATH: usize = 488;
 /// Groups whose blocks a thread counts by itself at a time.
-pub const MAX_COUNTED: usize = 16;
+pub const MAX_COUNTED: usize = 32;
 /// Most return addresses that name a place.
 pub const FRAMES: usize = 6;
 /// log2 of the smallest size of a block that is no longer looked up by its line.
@@ -99,10 +99,12 @@ pub struct Counted {
     pub lived: AtomicU64,
     /// As [`Group::bytes`].
     pub bytes: AtomicU64,
-    /// Blocks that count in the group already, and that the thread is still to allocate: how many,
-    /// and how many of the group come before these.
-    pub left: AtomicU64,
-    /// See `left`.
+    /// Blocks that count in the group already, and that the thread is still to allocate.
+    pub left: AtomicU32,
+    /// How many it sets aside at a time: twice as many each time, so that it allocates half of them
+    /// at least.
+    pub together: AtomicU32,
+    /// How many of the group come before those that are left.
     pub next: AtomicU64,
 }
 

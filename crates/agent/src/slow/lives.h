@@ -58,14 +58,16 @@ static u64 count_block(u32 group, u64 bytes) {
 
 // The same where threads may do so often.
 static u64 count_often(struct thread *t, u32 group, u64 bytes) {
-    const u64 FIRST = 1 << 12, TOGETHER = 64;
+    const u32 FIRST = 1 << 12, MAX_TOGETHER = 64;
     struct group *g = group_named(group);
     if (is_alone() || __atomic_load_n(&g->blocks, __ATOMIC_RELAXED) < FIRST)
         return count_block(group, bytes);
     struct counted *c = counter_of(t, group);
     if (!c->left) {
-        c->next = __atomic_fetch_add(&g->blocks, TOGETHER, __ATOMIC_RELAXED);
-        c->left = TOGETHER;
+        u32 more = 2 * c->together;
+        c->together = more < MAX_TOGETHER ? more ? more : 1 : MAX_TOGETHER;
+        c->next = __atomic_fetch_add(&g->blocks, c->together, __ATOMIC_RELAXED);
+        c->left = c->together;
     }
     c->bytes += bytes;
     c->left--;

@@ -75,7 +75,7 @@ pub struct Part {
     pub alone: bool,
 }
 
-/// What was done in a slice that is over.
+/// Where a slice lies.
 #[derive(Clone, Copy)]
 pub struct Place {
     pub slice: u32,

@@ -69,7 +69,8 @@ pub fn add_counted(
                 group.freed = group.freed.map(|before| before + freed);
                 group.lived = group.lived.map(|before| before + of(offset_of!(Counted, lived)));
                 group.bytes += of(offset_of!(Counted, bytes));
-                group.blocks = group.blocks.saturating_sub(of(offset_of!(Counted, left)));
+                let left = of(offset_of!(Counted, left)) as u32;
+                group.blocks = group.blocks.saturating_sub(u64::from(left));
             }
         }
     }
