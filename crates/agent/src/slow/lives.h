@@ -67,6 +67,9 @@ static u64 count_often(struct thread *t, u32 group, u64 bytes) {
         u32 more = 2 * c->together;
         c->together = more < MAX_TOGETHER ? more ? more : 1 : MAX_TOGETHER;
         c->next = __atomic_fetch_add(&g->blocks, c->together, __ATOMIC_RELAXED);
+        // A fork's child knows of the group what is added to it.
+        __atomic_fetch_add(&g->bytes, c->bytes, __ATOMIC_RELAXED);
+        c->bytes = 0;
         c->left = c->together;
     }
     c->bytes += bytes;
