@@ -103,8 +103,9 @@ impl NativeTime {
         }
     }
 
-    /// Light time is over: tells the rate of native time before it in the same period, unless the
-    /// window lies between that and an earlier one.
+    /// Light time is over: from now on, it tells the rate of native time, and so it does for native
+    /// time before it in the same period. Once there was light time behind the period's window, no
+    /// later one does that.
     fn end_light(&mut self, samples: &mut Vec<Sample>) {
         let Some(light) = self.present.take() else { return };
         if light.cpu_ns < MIN_LIGHT_NS || light.executed.is_empty() {
