@@ -39,3 +39,34 @@ pub(crate) fn between(cost: &Cost, given: Given, time: f64, missing: usize) -> f
     let paid = (each - saved) / gain;
     paid.max(each / (SPENDING * most)).max(0.0) * cost.off
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::Budget;
+    use crate::cost::Costs;
+
+    const MS: f64 = 1e6;
+
+    /// Between windows of 20 ms, of which each takes 16 ms that a budget of 2 does not give, after
+    /// a second alone of which so much was lost.
+    fn gap(lost: f64, off: f64) -> f64 {
+        let cost = Cost { off, on: 10.0, alone: 1000.0 * MS, lost };
+        let costs = Costs { cpu: cost, wall: cost, tracking: None };
+        let [given, _] = Budget::times(2.0).of(&costs);
+        between(&cost, given, 20.0 * MS, 0)
+    }
+
+    #[test]
+    fn windows_do_not_follow_each_other_at_once_while_savings_last() {
+        assert!((gap(1000.0 * MS, 1.0) - 16.0 * MS).abs() < 1.0, "nothing is owed");
+        assert!((gap(0.0, 1.0) - 8.0 * MS).abs() < 1.0);
+        assert!(gap(1500.0 * MS, 1.0) > 500.0 * MS, "debts");
+    }
+
+    #[test]
+    fn there_are_windows_where_the_time_between_them_has_cost_too_much() {
+        assert!((gap(1000.0 * MS, 2.5) - 16.0 * MS / 0.2 * 2.5).abs() < 1.0);
+        assert!((gap(0.0, 2.5) - 8.0 * MS * 2.5).abs() < 1.0);
+    }
+}

@@ -36,6 +36,17 @@ fn each_period_has_the_factor_of_its_own_work() {
     assert_eq!((factors.len(), factors[2], factors[3]), (MIN_WINDOWS, 10.0, 5.0));
 }
 
+/// The counting part of one lies in code that executes little in as much time.
+#[test]
+fn windows_longer_than_phases_count_by_all_that_they_see() {
+    let mut windows = windows(&vec![&[(100, 10)][..]; MIN_WINDOWS]);
+    (windows[3].work[0].warmed, windows[3].work[0].counted) = (19, 1);
+    let factors = factors(&windows);
+    assert!(factors.iter().all(|factor| (factor / factors[0] - 1.0).abs() < 1e-9), "{factors:?}");
+    let counted = 10.0 * (MIN_WINDOWS - 1) as f64 + 1.0;
+    assert!((factors[0] * counted - 100.0 * MIN_WINDOWS as f64).abs() < 1e-6, "all work");
+}
+
 #[test]
 fn a_window_without_work_joins_its_neighbour() {
     let mut work: Vec<&[(u64, u64)]> = vec![&[(100, 10)]; MIN_WINDOWS + 2];
