@@ -121,6 +121,28 @@ static u64 lost_at_same_start(struct thread *t) {
     return lost;
 }
 
+// How many addresses of a region do not lead to the block that was allocated there last, where an
+// allocator frees all blocks of the region at once and unnoticed, and allocates others in it.
+static u64 wrong_in_region(struct thread *t) {
+    enum { ADDED = 14000, REGION = 16 << 10, MOST_RECORDS = 4 * REGION / 64 };
+    static u64 expected[REGION];
+    u64 start = BASE + 2 * SPACE, wrong = 0, records = t->next_record;
+    for (int n = 0; n < ADDED; n++) {
+        struct known new = {.group = ALLOCATED, .ordinal = ++next_ordinal};
+        new.bytes = chance(50) ? 1 + chance(80) : 1 + chance(REGION / 2);
+        u64 at = chance(REGION - new.bytes);
+        new.start = start + at;
+        add_block(t, &new);
+        for (u64 byte = 0; byte < new.bytes; byte++)
+            expected[at + byte] = new.ordinal;
+        for (int look = 0; look < LOOKS; look++) {
+            u64 address = at + chance(new.bytes);
+            wrong += found_at(start + address) != expected[address];
+        }
+    }
+    return wrong + (t->next_record - records > MOST_RECORDS);
+}
+
 int main(void) {
     static struct thread thread;
     if (!map_tables()) {
@@ -142,6 +164,7 @@ int main(void) {
         }
     }
     not_freed += lost_at_same_start(&thread);
+    wrong += wrong_in_region(&thread);
     printf("wrong %llu, not freed %llu, in blocks %llu of %d\n", (unsigned long long)wrong,
            (unsigned long long)not_freed, (unsigned long long)in_blocks, STEPS * LOOKS);
     return wrong || not_freed || in_blocks < (u64)STEPS * LOOKS / 2;

@@ -28,8 +28,10 @@
 
 SHARED struct blocks tt_blocks;
 
-// Above the ordinal: in which epoch the block was allocated.
+// Above the ordinal: in which epoch the block was allocated, and whether others were allocated in
+// it.
 #define EPOCH_SHIFT 48
+#define HOLDS_OTHERS (1ull << 63)
 
 static inline u32 *first_in_line(u64 address) {
     u64 folded = address & ((1ull << FOLDED_BITS) - 1);
@@ -92,8 +94,11 @@ static inline struct block *begun_before(u64 address) {
 
 static inline struct group *group_named(u32 group) { return (struct group *)tt_session.groups + group; }
 
-// Whether others may lie in the block: an allocator's, in what it has mapped.
-static inline int may_hold_others(const struct block *b) { return group_named(b->group)->by == BY_MAPPED; }
+// Whether others may lie in the block: an allocator's, in what it has mapped or allocated.
+static inline int may_hold_others(const struct block *b) {
+    return group_named(b->group)->by == BY_MAPPED ||
+           __atomic_load_n(&b->ordinal, __ATOMIC_RELAXED) & HOLDS_OTHERS;
+}
 
 // The record of the live block that holds the address, or 0.
 static inline struct block *block_at(u64 address) {
@@ -105,8 +110,8 @@ static inline struct block *block_at(u64 address) {
         found = in_chain(__atomic_load_n(first_in_line(address), __ATOMIC_ACQUIRE), address, &live);
     if (found)
         return found;
-    around = if_holds(page.covering, address);
-    around = around ? around : if_holds(page.starting & ~HAS_SMALL, address);
+    around = if_holds(page.starting & ~HAS_SMALL, address);
+    around = around ? around : if_holds(page.covering, address);
     if (around && !may_hold_others(around))
         return around;
     if ((has_small || around) && (found = begun_before(address)))
@@ -130,7 +135,7 @@ static inline int read_block(struct block *b, u64 address, struct known *k) {
     u32 version = __atomic_load_n(&b->version, __ATOMIC_ACQUIRE);
     *k = (struct known){b,         b->start, bytes_of(b), b->ordinal, b->group,
                         b->thread, version,  b->born,     NO_NUMBER};
-    if (k->ordinal >> EPOCH_SHIFT != tt_blocks.epoch)
+    if ((k->ordinal & ~HOLDS_OTHERS) >> EPOCH_SHIFT != tt_blocks.epoch)
         k->thread = ~0u; // of the process that this one was forked from
     k->ordinal &= (1ull << EPOCH_SHIFT) - 1;
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
@@ -224,29 +229,64 @@ static void fill_record(struct block *b, const struct known *k) {
 }
 
 static int overlaps(const struct block *b, u64 start, u64 bytes) {
-    return b->start < start + bytes && start < b->start + bytes_of(b);
+    u64 its_bytes = bytes_of(b);
+    return its_bytes && b->start < start + bytes && start < b->start + its_bytes;
 }
 
-// Claims a record of the chain whose block is gone: freed, or, since there is a new one in its
-// place, freed without our noticing.
+// Ends the blocks of a chain that a new one overlaps: they were freed without our noticing, as by
+// allocators that free all blocks of a region at once.
+static void end_in_chain(u32 name, u64 start, u64 bytes) {
+    for (; name; name = block_named(name)->next) {
+        struct block *b = block_named(name);
+        if (!overlaps(b, start, bytes) || !claim(b))
+            continue;
+        if (overlaps(b, start, bytes))
+            __atomic_store_n(&b->bytes, 0, __ATOMIC_RELEASE);
+        release(b);
+    }
+}
+
+// The same in these lines of memory.
+static void end_in_lines(const u32 *line, const u32 *end, u64 start, u64 bytes) {
+    for (; line < end; line++) {
+        u32 name = __atomic_load_n(line, __ATOMIC_ACQUIRE);
+        if (name)
+            end_in_chain(name, start, bytes);
+    }
+}
+
+// Claims a record of the chain whose block is gone, and ends all blocks that the new one overlaps.
+// With any of them left, the chain would grow with each new one of another size or place.
 static u32 claim_in_chain(u32 name, u64 start, u64 bytes) {
     for (; name; name = block_named(name)->next) {
         struct block *b = block_named(name);
-        if (bytes_of(b) && !overlaps(b, start, bytes))
+        if ((bytes_of(b) && !overlaps(b, start, bytes)) || !claim(b))
             continue;
-        if (!claim(b))
-            continue;
-        if (!bytes_of(b) || overlaps(b, start, bytes))
+        if (!bytes_of(b) || overlaps(b, start, bytes)) {
+            end_in_chain(b->next, start, bytes);
             return name;
+        }
         release(b);
     }
     return 0;
 }
 
+// A small block begins in the page: in a larger one, or one that began behind it is gone.
+static void note_small(struct place *page, const struct known *k) {
+    u32 starting = __atomic_load_n(&page->starting, __ATOMIC_ACQUIRE);
+    if (!(starting & HAS_SMALL))
+        __atomic_fetch_or(&page->starting, HAS_SMALL, __ATOMIC_RELAXED);
+    struct block *around = if_holds(starting & ~HAS_SMALL, k->start);
+    if (!around)
+        end_in_chain(starting & ~HAS_SMALL, k->start, k->bytes);
+    around = around ? around : if_holds(page->covering, k->start);
+    if (around && !may_hold_others(around))
+        __atomic_fetch_or(&around->ordinal, HOLDS_OTHERS, __ATOMIC_RELAXED);
+}
+
 static void add_small(struct thread *t, const struct known *k) {
-    u32 *first = first_in_line(k->start), *cell = &page_of(k->start)->starting;
-    if (!(__atomic_load_n(cell, __ATOMIC_RELAXED) & HAS_SMALL))
-        __atomic_fetch_or(cell, HAS_SMALL, __ATOMIC_RELAXED);
+    u32 *first = first_in_line(k->start);
+    note_small(page_of(k->start), k);
     u32 name = claim_in_chain(__atomic_load_n(first, __ATOMIC_ACQUIRE), k->start, k->bytes);
     if (name) {
         fill_record(block_named(name), k);
@@ -263,9 +303,27 @@ static void add_small(struct thread *t, const struct known *k) {
         while (!__atomic_compare_exchange_n(first, &next, name, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
     }
     u64 last = k->start + k->bytes - 1, page = last & ~((1ull << LARGE_SHIFT) - 1);
-    struct block *around = page > k->start ? if_holds(page_of(page)->covering, page) : 0;
-    if (page > k->start && !(around && may_hold_others(around)))
+    end_in_lines(first + 1, first_in_line(last) + 1, k->start, k->bytes);
+    if (page <= k->start)
+        return;
+    end_in_chain(name_of_starting(page_of(page)), k->start, k->bytes);
+    struct block *around = if_holds(page_of(page)->covering, page);
+    if (!(around && may_hold_others(around)))
         __atomic_store_n(&page_of(page)->covering, name, __ATOMIC_RELEASE);
+}
+
+// The same in a large one's pages, unless it is an allocator's own mapping.
+static void end_in_pages(const struct known *k) {
+    const u64 LINES = 1ull << (LARGE_SHIFT - LINE_SHIFT);
+    u64 end = k->start + k->bytes;
+    if (group_named(k->group)->by == BY_MAPPED)
+        return;
+    for (u64 page = k->start & ~((1ull << LARGE_SHIFT) - 1); page < end; page += 1ull << LARGE_SHIFT) {
+        u32 starting = __atomic_load_n(&page_of(page)->starting, __ATOMIC_ACQUIRE);
+        end_in_chain(starting & ~HAS_SMALL, k->start, k->bytes);
+        if (starting & HAS_SMALL)
+            end_in_lines(first_in_line(page), first_in_line(page) + LINES, k->start, k->bytes);
+    }
 }
 
 static void add_large(struct thread *t, const struct known *k, struct place *first, u64 count) {
@@ -304,17 +362,20 @@ static void note_large(u64 start) {
 }
 
 static void add_block(struct thread *t, const struct known *k) {
-    u64 last = k->start + k->bytes - 1;
-    if (!k->bytes || last < k->start || last >> ADDRESS_BITS)
+    u64 first = k->start, last = first + k->bytes - 1;
+    if (!k->bytes || last < first || last >> ADDRESS_BITS)
         return;
-    if (k->bytes >= 1ull << LARGE_SHIFT)
-        note_large(k->start);
-    if (k->bytes < 1ull << LARGE_SHIFT)
+    if (k->bytes < 1ull << LARGE_SHIFT) {
         add_small(t, k);
-    else if (k->bytes < 1ull << STRETCH_SHIFT)
-        add_large(t, k, page_of(k->start), (last >> LARGE_SHIFT) - (k->start >> LARGE_SHIFT) + 1);
-    else
-        add_large(t, k, stretch_of(k->start), (last >> STRETCH_SHIFT) - (k->start >> STRETCH_SHIFT) + 1);
+        return;
+    }
+    note_large(first);
+    if (k->bytes < 1ull << STRETCH_SHIFT) {
+        end_in_pages(k);
+        add_large(t, k, page_of(first), (last >> LARGE_SHIFT) - (first >> LARGE_SHIFT) + 1);
+    } else {
+        add_large(t, k, stretch_of(first), (last >> STRETCH_SHIFT) - (first >> STRETCH_SHIFT) + 1);
+    }
 }
 
 // Whether it names the record of a live block that begins at the address.
