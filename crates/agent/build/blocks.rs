@@ -136,7 +136,7 @@ pub fn allocations(h: &mut Header) {
     );
     structure!(h, "rule" = Rule { address, word });
     constants!(h, CHAIN_BITS = layouts::CHAIN_BITS, MAX_TOLD = layouts::MAX_TOLD);
-    structure!(h, "told" = Told { above, value, is_stack });
+    structure!(h, "told" = Told { above, is_stack, value });
     structure!(
         h,
         "chain" = Chain {

@@ -225,7 +225,8 @@ pub struct ThreadState {
     /// Its calls of functions that allocate.
     pub calls_under_way: u64,
     pub calls: [Call; MAX_CALLS],
-    pub chains: [Chain; 1 << CHAIN_BITS],
+    /// Chains of calls by which it has allocated: 2^[`CHAIN_BITS`].
+    pub chains: *mut Chain,
     /// What is known to be there of its stack, since [`Blocks::unmappings`] was `stack_seen`.
     pub stack_from: u64,
     pub stack_end: u64,

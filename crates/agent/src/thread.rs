@@ -36,6 +36,11 @@ const STACKS_BYTES: u64 = XSAVE_BYTES + SIGNAL_STACK_BYTES + STACK_BYTES + NATIV
 /// Index of cells: a place for each other thread, of this process and of others, and kind of event.
 const CELLS_BYTES: u64 = (5 * IDS * kind::COUNT * size_of::<CellPlace>()) as u64;
 
+/// The chains of calls by which it has allocated.
+const CHAINS_BYTES: u64 = (size_of::<Chain>() as u64) << CHAIN_BITS;
+/// All tables of a thread: those of cells, of events, and of chains.
+const TABLES_BYTES: u64 = CELLS_BYTES + EVENTS_BYTES + CHAINS_BYTES;
+
 /// The page as the engine addresses it is the one that the recorder reads.
 const _: () = {
     const fn is_at(place: i32, offset: usize) -> bool {
@@ -324,7 +329,7 @@ fn take_stacks() -> Option<u64> {
         unsafe { sys::call(sys::TGKILL, [pid.into(), (*tid).into(), 0, 0, 0, 0]) == sys::ESRCH }
     });
     let Some(k) = gone else {
-        return sys::anonymous(STACKS_BYTES + CELLS_BYTES + EVENTS_BYTES);
+        return sys::anonymous(STACKS_BYTES + TABLES_BYTES);
     };
     let stacks = registry.free_stacks.swap_remove(k).1;
     clear_tables(stacks);
@@ -334,7 +339,7 @@ fn take_stacks() -> Option<u64> {
 /// Empties the tables behind stacks that are used again.
 fn clear_tables(stacks: u64) {
     const MADV_DONTNEED: u64 = 4;
-    let tables = [stacks + STACKS_BYTES, CELLS_BYTES + EVENTS_BYTES, MADV_DONTNEED, 0, 0, 0];
+    let tables = [stacks + STACKS_BYTES, TABLES_BYTES, MADV_DONTNEED, 0, 0, 0];
     // SAFETY: our own memory, which no thread uses.
     unsafe { sys::call(sys::MADVISE, tables) };
 }
@@ -403,7 +408,7 @@ fn first_state(id: u64, page: u64, cells: u64) -> ThreadState {
         end_record: 0,
         calls_under_way: 0,
         calls: [const { Call::NONE }; MAX_CALLS],
-        chains: [Chain::NONE; 1 << CHAIN_BITS],
+        chains: (cells + CELLS_BYTES + EVENTS_BYTES) as *mut Chain,
         stack_from: 0,
         stack_end: 0,
         stack_seen: 0,

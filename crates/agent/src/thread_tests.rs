@@ -109,7 +109,8 @@ fn what_a_thread_has_of_its_own_does_not_overlap() {
     // SAFETY: the thread's page.
     let at = |offset| unsafe { field(thread.state.page, offset) };
     let (native, bytes) = thread.stack_for_native();
-    let tables = [thread.state.cells as u64, thread.state.events as u64];
+    let tables =
+        [thread.state.cells as u64, thread.state.events as u64, thread.state.chains as u64];
     let parts = [
         (at(control::XSAVE), XSAVE_BYTES),
         (at(control::SIGNAL_STACK) - SIGNAL_STACK_BYTES, SIGNAL_STACK_BYTES),
@@ -117,6 +118,7 @@ fn what_a_thread_has_of_its_own_does_not_overlap() {
         (native, bytes),
         (tables[0], CELLS_BYTES),
         (tables[1], EVENTS_BYTES),
+        (tables[2], CHAINS_BYTES),
     ];
     for pair in parts.windows(2) {
         assert!(pair[0].0 + pair[0].1 <= pair[1].0, "{parts:x?}");

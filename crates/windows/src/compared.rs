@@ -4,7 +4,9 @@
 //! words grow that grow with it ([`Growth`](crate::Growth)). Native time is compared with the light
 //! time right before it, as a program does other work at other times.
 
-use crate::constants::{FOR_COMPARING, MAX_SLOWER, MIN_CALLS, MIN_COMPARED, MIN_NATIVE_CALLS};
+use crate::constants::{
+    FOR_COMPARING, MAX_SLOWER, MIN_AWAY, MIN_CALLS, MIN_COMPARED, MIN_NATIVE_CALLS,
+};
 use core::ops::AddAssign;
 
 /// What a program has done in some time.
@@ -19,9 +21,27 @@ pub struct Did {
     pub grown: u64,
     /// See `grown`.
     pub grown_ns: u64,
+    /// Work that was counted, as translated code does. In native time, that is the work of threads
+    /// that are not away.
+    pub work: u64,
 }
 
 impl Did {
+    /// What was done natively: without the part that did the work that was counted, which took as
+    /// long, and as many calls, as in this light time.
+    #[must_use]
+    pub fn without_light(self, light: &Self) -> Self {
+        let times = self.work as f64 / light.work.max(1) as f64;
+        let left = |all: u64, light: u64| all.saturating_sub((light as f64 * times) as u64);
+        Self {
+            cpu_ns: left(self.cpu_ns, light.cpu_ns),
+            calls: left(self.calls, light.calls),
+            grown: left(self.grown, light.grown),
+            grown_ns: left(self.grown_ns, light.grown_ns),
+            work: 0,
+        }
+    }
+
     /// The same where words are not to tell how fast threads are that run at once.
     #[must_use]
     pub fn without_growth(self) -> Self {
@@ -35,6 +55,7 @@ impl AddAssign for Did {
         self.calls += more.calls;
         self.grown += more.grown;
         self.grown_ns += more.grown_ns;
+        self.work += more.work;
     }
 }
 
@@ -129,8 +150,12 @@ impl Comparison {
 
     /// What is known up to now.
     pub fn told(&self) -> Compared {
-        let Self { light, native, before: mut told } = *self;
+        let Self { light, native: all, before: mut told } = *self;
+        let native = all.without_light(&light);
         told.native_cpu += native.cpu_ns;
+        if (native.cpu_ns as f64) < MIN_AWAY * all.cpu_ns as f64 {
+            return told;
+        }
         let in_light = |done: u64, native_ns: u64, light_ns: u64| {
             (light_ns as f64 * done as f64 / native_ns.max(1) as f64) as u64
         };
@@ -162,7 +187,7 @@ mod tests {
         let mut comparison = Comparison::default();
         for turn in 1..=2 {
             assert_eq!(comparison.told().slower(), None);
-            let did = |ms, grown| Did { cpu_ns: 9 * ms * MS, grown, grown_ns: ms * MS, calls: 1 };
+            let did = |ms, grown| Did { grown, grown_ns: ms * MS, ..made(9 * ms * MS, 1) };
             assert!(comparison.told().wants_more(1000 * MS));
             comparison.light(&did(20, 500 * turn));
             comparison.native(&did(80, 5000 * turn));
@@ -194,6 +219,32 @@ mod tests {
         let few = Compared { made: 16, expected: 4000, native_cpu: 1, ..Compared::default() };
         assert_eq!(few.slower(), Some(MAX_SLOWER), "but many were expected");
         assert_eq!(Compared { expected: 420, ..few }.slower(), Some(420.0 / 28.0));
+    }
+
+    #[test]
+    fn threads_that_stay_in_light_code_do_not_count_as_native() {
+        // Natively, a call takes 10 us, in light code 60 us.
+        let light = Did { work: 1000, ..made(6 * MS, 100) };
+        let mixed = |away_ms: u64, work: u64| {
+            let stayed = Did { work, ..made(6 * MS * work / 1000, work / 10) };
+            let mut all = made(away_ms * MS, away_ms * 100);
+            all += stayed;
+            all
+        };
+        let told = |native: Did| {
+            let mut comparison = Comparison::default();
+            for _ in 0..10 {
+                comparison.light(&light);
+                comparison.native(&native);
+            }
+            comparison.told()
+        };
+        for work in [0, 1000, 5000] {
+            let told = told(mixed(10, work));
+            assert!((told.slower().unwrap() - 6.0).abs() < 0.1, "{told:?}");
+            assert_eq!(told.native_cpu, 100 * MS);
+        }
+        assert_eq!(told(mixed(1, 5000)).slower(), None, "what is left is chance");
     }
 
     #[test]

@@ -261,6 +261,9 @@ pub const MIN_AT_ONCE: f64 = 1.2;
 pub const MIN_CALLS: u64 = 400;
 /// The same in native time, to tell what to expect in the light time before.
 pub const MIN_NATIVE_CALLS: u64 = 20;
+/// Part of the processor time of native time in which threads must be away for it to tell: what is
+/// left without the work that was counted is chance otherwise.
+pub const MIN_AWAY: f64 = 0.2;
 /// Light code is at most so slow: that of a server under Node.js took 8 times as long.
 pub const MAX_SLOWER: f64 = 16.0;
 

@@ -120,12 +120,14 @@ pub(crate) fn light_slower(sums: &Sums) -> Option<(f64, f64)> {
     is_measured(&sums.light).then(|| (slower, translating as f64 / cpu as f64))
 }
 
-/// How many times as long the time without checks takes, of which so much processor time is native.
+/// How many times as long the time without checks takes, of which so much processor time is the
+/// program's own natively. Looks at allocations and translating are told by their own time.
 fn without_checks(light: &Spent, native: u64, compared: &Compared) -> f64 {
     let by_steps = by_steps(light);
     let Some(slower) = compared.slower() else { return by_steps };
-    let (all, native) = (light.cpu as f64, native.min(light.cpu) as f64);
-    by_steps.max(all / ((all - native) / slower + native))
+    let (all, rest) = (light.cpu as f64, without_others(light));
+    let native = (native as f64).min(rest);
+    by_steps.max(all / ((rest - native) / slower + native))
 }
 
 /// What was spent so far, by kind of time.
@@ -321,11 +323,16 @@ fn tracking(sums: &Sums, cpu: &Cost) -> Option<f64> {
 /// Times longer by the checks and additions to tallies that were executed, by looks at what was
 /// allocated, and by translating.
 fn by_steps(spent: &Spent) -> f64 {
+    let rest = without_others(spent);
+    let share = spent.checking as f64 / rest;
+    TRANSLATION * spent.cpu as f64 / rest / (1.0 - share.min(MAX_CHECKING))
+}
+
+/// Processor time, ns, without that for looks at allocations and for translating.
+fn without_others(spent: &Spent) -> f64 {
     let cpu = spent.cpu as f64;
     let hooks = (spent.hooks as f64).min(MAX_HOOKS * cpu);
-    let rest = cpu - (hooks + spent.translating as f64).min(MAX_BESIDES * cpu);
-    let share = spent.checking as f64 / rest;
-    TRANSLATION * cpu / rest / (1.0 - share.min(MAX_CHECKING))
+    cpu - (hooks + spent.translating as f64).min(MAX_BESIDES * cpu)
 }
 
 /// Times longer by the events that were counted, at the least.

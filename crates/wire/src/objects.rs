@@ -18,6 +18,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 /// How many times as long as one that is left out a look at what is allocated takes: threads count
 /// so much for each look, and 1 for each that was left out.
 pub const HOOK_PARTS: u64 = 4;
+/// One in so many looks is timed.
+pub const TIMED_HOOKS: u64 = 16;
 
 /// What of allocations is looked at in windows only: bits.
 pub mod unfollowed {
@@ -83,6 +85,9 @@ pub mod by {
 pub struct Allocating {
     /// How often it was looked at: [`HOOK_PARTS`] for each look, 1 for each that was left out.
     pub hooks: AtomicU64,
+    /// How long these looks took, in ticks of the processor's clock, by one in [`TIMED_HOOKS`]; 0:
+    /// the thread may not read it.
+    pub hook_ticks: AtomicU64,
     /// What does not count in groups yet; of a group at its number modulo [`MAX_COUNTED`].
     pub counted: [Counted; MAX_COUNTED],
 }

@@ -97,8 +97,8 @@ pub struct Mapping {
     pub thread: u32,
 }
 
-/// log2 of the chains that a thread keeps.
-pub const CHAIN_BITS: u32 = 4;
+/// log2 of the chains that a thread keeps: PostgreSQL allocates by way of some hundreds in turn.
+pub const CHAIN_BITS: u32 = 9;
 /// Words of the stack that tell a chain: return addresses but the first, saved %rbp, and ends of
 /// frames.
 pub const MAX_TOLD: usize = 3 * FRAMES;
@@ -108,15 +108,11 @@ pub const MAX_TOLD: usize = 3 * FRAMES;
 #[derive(Clone, Copy)]
 pub struct Told {
     /// How far above the call's own return address it lies.
-    pub above: u64,
+    pub above: u32,
+    /// Whether it holds an address on the stack.
+    pub is_stack: u32,
     /// What it holds; of an address on the stack, how far above that is.
     pub value: u64,
-    /// Whether it holds an address on the stack.
-    pub is_stack: u64,
-}
-
-impl Told {
-    pub const NONE: Told = Told { above: 0, value: 0, is_stack: 0 };
 }
 
 /// A chain of calls by which the thread has allocated, as the stack shows it, so that it need not
@@ -137,20 +133,6 @@ pub struct Chain {
     pub frame_pointer: u64,
     /// How often code had been unmapped.
     pub code_gone: u64,
-}
-
-impl Chain {
-    pub const NONE: Chain = Chain {
-        back: 0,
-        told: [Told::NONE; MAX_TOLD],
-        count: 0,
-        digits: 0,
-        by: 0,
-        group: 0,
-        by_frame_pointer: 0,
-        frame_pointer: 0,
-        code_gone: 0,
-    };
 }
 
 /// A call of a function that allocates.

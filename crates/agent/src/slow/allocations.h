@@ -135,9 +135,10 @@ void tt_set_rule(u64 address, u64 word) {
     __atomic_store_n(&to->address, address, __ATOMIC_RELEASE);
 }
 
-static void tell(struct chain *chain, const struct call *c, u64 address, u64 value, u64 is_stack) {
+// Frames are short enough for their words to lie less than 4 GiB above the call.
+static void tell(struct chain *chain, const struct call *c, u64 address, u64 value, u32 is_stack) {
     chain->told[chain->count++] =
-        (struct told){address - c->stack, is_stack ? value - c->stack : value, is_stack};
+        (struct told){(u32)(address - c->stack), is_stack, is_stack ? value - c->stack : value};
 }
 
 // Walks the stack up from a call, by rules; each frame must end above the last. Notes which words
@@ -185,8 +186,9 @@ static u64 walk(struct thread *t, struct call *c, struct chain *chain) {
 
 static u32 digits_of(u64 bytes) { return 64 - (u32)__builtin_clzll(bytes | 1); }
 
+// Where the call's chain is kept. How deep the stack is differs between the ways to one function.
 static struct chain *chain_of(struct thread *t, const struct call *c) {
-    u64 hash = (c->frames[0] ^ digits_of(c->bytes)) * 0x9e3779b97f4a7c15ull;
+    u64 hash = (c->frames[0] ^ digits_of(c->bytes) ^ c->stack << 8) * 0x9e3779b97f4a7c15ull;
     return &t->chains[hash >> (64 - CHAIN_BITS)];
 }
 
@@ -373,6 +375,19 @@ static inline int freeing_counts(u32 unfollowed, u64 start) {
     return !(unfollowed & UNFOLLOWED_FREED) || (!(unfollowed & UNFOLLOWED_LARGE) && may_be_large(start));
 }
 
+// Whether this look is timed.
+static inline int is_timed(const struct thread *t) {
+    return *(const u64 *)(t->page + PAGE_HOOKS) / HOOK_PARTS % TIMED_HOOKS == 0 && has_clock();
+}
+
+// Counts the time of a timed look, and of those like it. Where the thread was interrupted, only a
+// part of that is its own.
+COLD static void count_time(struct thread *t, u64 began) {
+    const u64 LONGEST = 1 << 14;
+    u64 ticks = __builtin_ia32_rdtsc() - began;
+    *(u64 *)(t->page + PAGE_HOOK_TICKS) += TIMED_HOOKS * (ticks < LONGEST ? ticks : LONGEST);
+}
+
 // Translated code has come to what `blocks` wanted to be told of, or native code to a door. Returns
 // whether that must make something known about the thread's last call.
 u64 tt_hook(struct thread *t, u64 what, const struct saved *r, u64 rbp) {
@@ -383,16 +398,19 @@ u64 tt_hook(struct thread *t, u64 what, const struct saved *r, u64 rbp) {
     int begins = !returns && !frees && allocation_counts(unfollowed, how, r);
     int ends = !returns && !begins && (frees || moves) && freeing_counts(unfollowed, r->rdi);
     int looks = begins || ends || (returns && t->calls_under_way);
+    u64 began = looks && is_timed(t) ? __builtin_ia32_rdtsc() : 0, unknown = 0;
     *(u64 *)(t->page + PAGE_HOOKS) += looks ? HOOK_PARTS : 1;
     if (unfollowed && looks && (!ends || may_be_large(r->rdi)))
         add_shared(tt_large_looks, 1);
     if (begins)
-        return begin_call(t, what, r, stack, rbp);
-    if (ends)
+        unknown = begin_call(t, what, r, stack, rbp);
+    else if (ends)
         end_block_from(t, r->rdi);
     else if (returns)
         returned(t, r->rax, stack);
-    return 0;
+    if (__builtin_expect(began != 0, 0))
+        count_time(t, began);
+    return unknown;
 }
 
 #endif

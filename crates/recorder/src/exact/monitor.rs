@@ -32,7 +32,7 @@ use crate::switching::{Code, Done, Place, Switching};
 use crate::timeline::{Sample, Timeline, join_samples};
 use costs::{Costs, SHARE};
 use growing::Growing;
-use look::{Look, Mark, mark};
+use look::{Look, Mark, mark, more};
 use native::NativeTime;
 pub use seen::{Monitored, Seen};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -497,13 +497,10 @@ impl<'a> Process<'a> {
                 samples.push(Sample { slice, thread, executed });
                 last.executed = now;
             }
-            counted.events += page.events.load(Relaxed).saturating_sub(last.events);
-            last.events = page.events.load(Relaxed);
-            let hooks = page.allocating.hooks.load(Relaxed);
-            counted.hooks += hooks.saturating_sub(std::mem::replace(&mut last.hooks, hooks));
-            let ticks = page.translating.load(Relaxed);
-            let before = std::mem::replace(&mut last.translating, ticks);
-            counted.translating += ticks.saturating_sub(before);
+            counted.events += more(&mut last.events, &page.events);
+            counted.hooks += more(&mut last.hooks, &page.allocating.hooks);
+            counted.hook_ticks += more(&mut last.hook_ticks, &page.allocating.hook_ticks);
+            counted.translating += more(&mut last.translating, &page.translating);
             let transfers = [&page.transfers, &page.far, &page.unknown].map(|of| of.load(Relaxed));
             let before = std::mem::replace(&mut last.transfers, transfers);
             let [more, far, unknown] =

@@ -430,7 +430,7 @@ impl<'a> Switching<'a> {
             work,
             events: done.events.saturating_sub(before.events),
             checking: steps::time_ns(steps),
-            hooks: steps::hooks_ns(done.hooks.saturating_sub(before.hooks)),
+            hooks: done.hooks_since(&before),
             translating: done.translating.saturating_sub(before.translating),
         };
         match part.phase {

@@ -24,13 +24,12 @@ impl Process<'_> {
         done.calls += calls;
         let steps_ns = steps::time_ns(self.counted.steps);
         let translating = ticks_ns(self.counted.translating);
-        // Where little else is done, what is left is chance.
-        let other = match code {
-            Code::Light => translating.min(cpu_ns / 5 * 4),
-            _ => 0,
-        };
-        let cpu_ns = cpu_ns - other;
-        let mut did = Did { cpu_ns, calls, ..Did::default() };
+        let hooks = steps::hooks_ns(self.counted.hooks, self.counted.hook_ticks);
+        let cpu_ns = steps::own_time(cpu_ns, translating + hooks);
+        let samples = self.seen.samples.iter().rev().take_while(|sample| sample.slice == slice);
+        let work_counted = samples.map(|sample| work(&sample.executed)).sum();
+        done.counted += work_counted;
+        let mut did = Did { cpu_ns, calls, work: work_counted, ..Did::default() };
         if let Some(grown) = self.grown(ran, cpu_ns, slice) {
             did = Did { grown, grown_ns: cpu_ns, ..did };
         }
@@ -60,6 +59,7 @@ impl Process<'_> {
         done.far += counted.far;
         done.unknown += counted.unknown;
         done.hooks += counted.hooks;
+        done.hook_ticks += counted.hook_ticks;
         done.translating += translating;
         done.steps.iter_mut().zip(counted.steps).for_each(|(all, more)| *all += more);
     }

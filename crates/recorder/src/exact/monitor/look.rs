@@ -2,6 +2,7 @@
 //!
 //! Neighbour: `monitor` looks at threads.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use types::tally::Executed;
 
 /// What was seen of a thread.
@@ -17,8 +18,9 @@ pub struct Look {
     pub transfers: [u64; 3],
     /// Checks, and additions to tallies.
     pub steps: [u64; 2],
-    /// Looks at what it has allocated or freed.
+    /// Looks at what it has allocated or freed, and how long they took, in ticks.
     pub hooks: u64,
+    pub hook_ticks: u64,
     /// Ticks of translating.
     pub translating: u64,
 }
@@ -28,6 +30,12 @@ impl Look {
     pub fn waits(&self, calls: u32) -> bool {
         calls == self.calls && calls % 2 == 1
     }
+}
+
+/// By how much the counter has grown since it was `last`, which it is now.
+pub fn more(last: &mut u64, counter: &AtomicU64) -> u64 {
+    let now = counter.load(Relaxed);
+    now.saturating_sub(std::mem::replace(last, now))
 }
 
 /// Two sums of a thread's counters.

@@ -157,8 +157,10 @@ impl NativeTime {
         if self.last.cpu_ns == 0 || before == 0.0 {
             return;
         }
-        let expected = before * guess.cpu_ns as f64 / self.last.cpu_ns as f64 * self.faster();
-        let times = (expected - guess.counted).max(0.0) / before;
+        // Of native time, as often the last light time as threads were away.
+        let stayed = guess.counted / before;
+        let away = (guess.cpu_ns as f64 / self.last.cpu_ns as f64 - stayed).max(0.0);
+        let times = away * self.faster();
         let first = samples.partition_point(|sample| sample.slice < guess.slice);
         let mut of_slice = samples.split_off(first);
         let behind = of_slice.partition_point(|sample| sample.slice <= guess.slice);

@@ -33,7 +33,8 @@ impl Following {
             Followed::All => Followed::Large,
             Followed::Large => {
                 // Of the others, nothing can be left out.
-                off.hooks = steps::hooks_ns(HOOK_PARTS * large.saturating_sub(self.large_before));
+                off.hooks =
+                    steps::hooks_ns(HOOK_PARTS * large.saturating_sub(self.large_before), 0);
                 Followed::None
             }
             Followed::None => return,
@@ -77,7 +78,7 @@ mod tests {
             following.judge(&scheduler, &seen(cpu, hooks), large);
             following.followed
         };
-        let many = SECOND / steps::hooks_ns(HOOK_PARTS);
+        let many = SECOND / steps::hooks_ns(HOOK_PARTS, 0);
         assert_eq!(judge(SECOND, SECOND / 100, 0), Followed::All);
         assert_eq!(judge(2 * SECOND, SECOND, 0), Followed::Large);
         // Large ones take little, so they are followed on, whatever the others take.

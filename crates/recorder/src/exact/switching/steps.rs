@@ -2,7 +2,7 @@
 //!
 //! Neighbours: `types::tally` counts them, `windows` judges by them how much slower code is.
 
-use crate::clock::cpu_time;
+use crate::clock::{cpu_time, ticks_ns};
 use std::arch::asm;
 use std::sync::OnceLock;
 use wire::objects::HOOK_PARTS;
@@ -12,9 +12,12 @@ use wire::objects::HOOK_PARTS;
 /// alone, and by these numbers 1.5, 2.0, 1.9, 1.5, 1.6 and 1.2 times.
 const CHECK_CYCLES: f64 = 1.5;
 const TALLY_CYCLES: f64 = 0.8;
-/// The same of a look at what is allocated or freed: 240 million of them made exact recording of
-/// the kernel `blocks` take 10.8 s of processor time longer.
+/// The same of a look at what is allocated or freed, where threads may not read the clock: 240
+/// million of them made exact recording of the kernel `blocks` take 10.8 s of processor time
+/// longer.
 const HOOK_CYCLES: f64 = 150.0;
+/// The way to a look and back, which its own time does not include.
+const DOOR_CYCLES: f64 = 60.0;
 
 /// Processor time that these checks and additions to tallies take, ns.
 pub fn time_ns([checks, additions]: [u64; 2]) -> u64 {
@@ -22,9 +25,17 @@ pub fn time_ns([checks, additions]: [u64; 2]) -> u64 {
     (cycles * cycle()) as u64
 }
 
-/// Processor time of looks at what is allocated or freed, in parts as threads count them, ns.
-pub fn hooks_ns(parts: u64) -> u64 {
-    (parts as f64 / HOOK_PARTS as f64 * HOOK_CYCLES * cycle()) as u64
+/// Processor time of looks at what is allocated or freed, in parts as threads count them, ns; what
+/// was timed of it took so many ticks.
+pub fn hooks_ns(parts: u64, ticks: u64) -> u64 {
+    let each = if ticks > 0 { DOOR_CYCLES } else { HOOK_CYCLES };
+    (parts as f64 / HOOK_PARTS as f64 * each * cycle()) as u64 + ticks_ns(ticks)
+}
+
+/// What is left of processor time without these parts of it, all ns. Where little else is done,
+/// what is left is chance, so it is at least a fifth.
+pub fn own_time(cpu_ns: u64, other_ns: u64) -> u64 {
+    cpu_ns - other_ns.min(cpu_ns / 5 * 4)
 }
 
 fn cycle() -> f64 {
