@@ -126,10 +126,11 @@ fn false_sharing_between_processes_is_told() {
         let of = |name: &str| totals[name].as_u64().unwrap();
         assert_eq!(of("raw_false") + of("waw_false"), falsely, "{totals:#}\n{recorded}");
         assert_eq!(of("raw_true") + of("waw_true"), 3999 - falsely, "{totals:#}\n{recorded}");
-        // Reports are about all processes, and both threads' code has a name.
+        // Reports are about all processes, and both threads' code has a name, as what calls it has.
         let text = threadtalk.verb("report").arg(&profile).run().expect_code(0).stdout_text();
         assert!(text.contains("\n2 threads make "), "{text}");
         assert!(text.contains(" ask") && text.contains(" answer"), "{text}");
+        assert!(text.contains("called from "), "{text}");
         assert_eq!(report(&profile)["processes"].as_array().unwrap().len(), 1);
         let first = threadtalk.verb("report").arg(&profile).args(["--process", "1"]).run();
         assert!(first.expect_code(0).stdout_text().contains("a single thread"));

@@ -60,26 +60,51 @@ pub fn name(
         .zip(0..)
         .filter(|(address, _)| *address != 0)
         .collect();
-    let mut steps: HashMap<u64, Vec<Step>> = HashMap::new();
-    let mut sums: HashMap<(u32, String), u64> = HashMap::new();
-    for path in paths {
-        let row = addresses.get(path.site as usize).and_then(|address| rows.get(address));
-        let Some(row) = row else { continue };
-        for frame in path.frames.iter().take_while(|frame| **frame != 0) {
-            // A call may end its function: what it returns to is then another's.
-            steps.entry(*frame).or_insert_with(|| Step::all(&places.site(frame - 1)));
+    let mut sums = Sums::default();
+    sums.add(
+        paths,
+        |site| addresses.get(site as usize).and_then(|address| rows.get(address)).copied(),
+        places,
+    );
+    sums.rows()
+}
+
+/// How often sites were come to by each path.
+#[derive(Default)]
+pub struct Sums(HashMap<(u32, String), u64>);
+
+impl Sums {
+    /// Adds the paths of a process; `row_of` tells the row of a site that has one.
+    pub fn add(
+        &mut self,
+        paths: &[RawPath],
+        row_of: impl Fn(u32) -> Option<u32>,
+        places: &Places<'_>,
+    ) {
+        let mut steps: HashMap<u64, Vec<Step>> = HashMap::new();
+        for path in paths {
+            let Some(row) = row_of(path.site) else { continue };
+            for frame in path.frames.iter().take_while(|frame| **frame != 0) {
+                // A call may end its function: what it returns to is then another's.
+                steps.entry(*frame).or_insert_with(|| Step::all(&places.site(frame - 1)));
+            }
+            let of_path = path.frames.iter().filter_map(|frame| steps.get(frame)).flatten();
+            *self.0.entry((row, text(of_path))).or_default() += path.count;
         }
-        let of_path = path.frames.iter().filter_map(|frame| steps.get(frame)).flatten();
-        *sums.entry((*row, text(of_path))).or_default() += path.count;
     }
-    let mut calls: Vec<CallRow> =
-        sums.into_iter().map(|((site, path), count)| CallRow { site, path, count }).collect();
-    calls.sort_unstable_by(|a, b| {
-        let key = |row: &CallRow| (row.site, Reverse(row.count));
-        key(a).cmp(&key(b)).then_with(|| a.path.cmp(&b.path))
-    });
-    let of_sites = calls.chunk_by(|a, b| a.site == b.site);
-    of_sites.flat_map(|paths| paths.iter().take(MAX_OF_SITE)).cloned().collect()
+
+    /// By site, the commonest first.
+    pub fn rows(self) -> Vec<CallRow> {
+        let sums = self.0.into_iter();
+        let mut calls: Vec<CallRow> =
+            sums.map(|((site, path), count)| CallRow { site, path, count }).collect();
+        calls.sort_unstable_by(|a, b| {
+            let key = |row: &CallRow| (row.site, Reverse(row.count));
+            key(a).cmp(&key(b)).then_with(|| a.path.cmp(&b.path))
+        });
+        let of_sites = calls.chunk_by(|a, b| a.site == b.site);
+        of_sites.flat_map(|paths| paths.iter().take(MAX_OF_SITE)).cloned().collect()
+    }
 }
 
 /// `f at a.c:10; g at a.c:20`, without what started the program or thread.

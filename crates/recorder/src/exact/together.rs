@@ -10,6 +10,7 @@ use crate::counts::{self, Between, Counts, Side};
 use crate::error::RecorderError;
 use crate::exact::footprints;
 use crate::objects::{self, Allocated, Member, Objects};
+use crate::paths::{self, RawPath};
 use crate::places::Places;
 use crate::processes;
 use crate::session::{RawModule, RawThread, Session, SessionOptions};
@@ -18,8 +19,8 @@ use crate::tables;
 use crate::timeline::{Sample, Timeline, activity_rows, join_samples};
 use crate::windowed::{self, Windowed};
 use profile::{
-    CommRow, EventRow, FootprintRow, LineRow, Note, ProcessRow, Profile, ReturnRow, RunningRow,
-    SiteRow, ThreadRow, Totals, Windows,
+    CallRow, CommRow, EventRow, FootprintRow, LineRow, Note, ProcessRow, Profile, ReturnRow,
+    RunningRow, SiteRow, ThreadRow, Totals, Windows,
 };
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -37,8 +38,9 @@ struct Process {
     modules: Vec<RawModule>,
     threads: Vec<ThreadRow>,
     samples: Vec<Sample>,
-    /// Program addresses of its code sites.
+    /// Program addresses of its code sites, and the call paths to them.
     sites: Vec<u64>,
+    paths: Vec<RawPath>,
     allocated: Allocated,
     stacks: StackVariables,
     counts: Counts,
@@ -87,7 +89,7 @@ pub fn profile(
     let running = all.running(found, |ns| slice_of(timeline.at(ns)));
     counts.comm.iter_mut().for_each(|row| row.slice = slice_of(row.slice));
     counts::sum_comm(&mut counts.comm);
-    let (sites, lines, objects) = all.names(&mut counts.events, found, threads.len());
+    let (sites, lines, objects, calls) = all.names(&mut counts.events, found, threads.len());
     let mut meta = of_first.meta.clone();
     meta.processes = Vec::new();
     meta.parameters.slice_ns = timeline.length_ns();
@@ -109,6 +111,7 @@ pub fn profile(
         blocks,
         fields,
         lines,
+        calls,
         events,
         returns,
         footprints: all.footprints(options.block_bytes),
@@ -166,6 +169,7 @@ impl Process {
             threads,
             samples: seen.map(|seen| seen.samples.clone()).unwrap_or_default(),
             sites: session.sites(header.sites.load(Relaxed) as usize + 1)?,
+            paths: paths::read(&session, header)?,
             allocated: tables::allocated(&session, header, found)?,
             stacks: StackVariables::read(&session, header)?,
             counts,
@@ -426,7 +430,7 @@ impl All {
         events: &mut Vec<EventRow>,
         found: &Found,
         threads: usize,
-    ) -> (Vec<SiteRow>, Vec<LineRow>, Objects) {
+    ) -> (Vec<SiteRow>, Vec<LineRow>, Objects, Vec<CallRow>) {
         let taken: Vec<(Allocated, StackVariables)> = self
             .processes
             .iter_mut()
@@ -467,6 +471,7 @@ impl All {
         let objects =
             objects::name_together(events, &self.objects, &mut members, threads, &mut rows);
         counts::sum_events(events);
+        let calls = self.calls(&mut members, &numbers);
         let groups: Vec<&[EventRow]> = events.chunk_by(|a, b| a.line == b.line).collect();
         let lines = groups.iter().map(|group| {
             let line = group[0].line;
@@ -486,7 +491,21 @@ impl All {
             }
         });
         let lines = lines.collect();
-        (rows, lines, objects)
+        (rows, lines, objects, calls)
+    }
+
+    /// Call paths to code sites, of which `rows` has the row by their numbers.
+    fn calls(&self, members: &mut [Member<'_>], rows: &[u32]) -> Vec<CallRow> {
+        let mut sums = paths::Sums::default();
+        for (place, (process, member)) in self.processes.iter().zip(members).enumerate() {
+            let row_of = |site: u32| {
+                let address = *process.sites.get(site as usize)?;
+                let number = self.site_numbers.get(&(place, address))?;
+                rows.get(*number as usize).copied()
+            };
+            sums.add(&process.paths, row_of, member.places());
+        }
+        sums.rows()
     }
 }
 

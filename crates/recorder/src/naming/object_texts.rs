@@ -11,10 +11,21 @@ const LINE_BYTES: u64 = 64;
 /// The same lines of text appear for many blocks: which of them they are does not say more.
 const MANY_BLOCKS: u64 = 2;
 
-/// The region of what lies first, and the texts of all.
+/// The region of what lies first, and the texts of all. Processes that share memory tell the same
+/// of it, and the one that has allocated it tells more.
 pub fn joined(told: Vec<(String, String)>) -> (String, String) {
     let region = told.first().map_or(String::new(), |(region, _)| region.clone());
-    let texts: Vec<String> = told.into_iter().map(|(_, text)| text).collect();
+    let mut texts: Vec<String> = Vec::new();
+    for (_, text) in told {
+        let tells = |more: &str, less: &str| {
+            more.strip_prefix(less).is_some_and(|rest| rest.is_empty() || rest.starts_with(", by "))
+        };
+        match texts.iter_mut().find(|known| tells(known, &text) || tells(&text, known)) {
+            Some(known) if known.len() < text.len() => *known = text,
+            Some(_) => {}
+            None => texts.push(text),
+        }
+    }
     (region, texts.join("; "))
 }
 
@@ -58,4 +69,23 @@ pub fn block_text(
     let by = one.filter(|b| b.thread != u32::MAX);
     let by = by.map_or(String::new(), |b| format!(", by T{}", b.thread));
     format!("{what} of {} bytes{name}{part}{number}{by}", grouped(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(texts: &[&str]) -> String {
+        joined(texts.iter().map(|text| (String::from("anonymous"), (*text).into())).collect()).1
+    }
+
+    #[test]
+    fn what_several_processes_tell_alike_is_told_once() {
+        let (mapping, by) = ("mapping of 9 bytes made in f", "mapping of 9 bytes made in f, by T0");
+        assert_eq!(of(&[mapping, mapping]), mapping);
+        assert_eq!(of(&[mapping, by, mapping]), by);
+        assert_eq!(of(&[by, mapping]), by);
+        let other = "mapping of 9 bytes made in f, bytes 0x0..0x40";
+        assert_eq!(of(&[mapping, other]), format!("{mapping}; {other}"));
+    }
 }

@@ -429,6 +429,9 @@ fn sync_key(profile: &Profile, object: u32, sync: Sync, origin: &Origin) -> Stri
     }
 }
 
+/// How the names of mappings begin among what objects are joined by.
+const MAPPING: &str = "anonymous ";
+
 /// What objects are joined by: the site of the allocation, whatever the sizes; stacks of all
 /// threads are one.
 fn object_key(profile: &Profile, object: u32, line: u64) -> String {
@@ -531,13 +534,15 @@ fn main_places(events: &[One<'_>]) -> Vec<u32> {
     list.into_iter().filter(|(_, n)| *n as f64 >= least).map(|(place, _)| place).collect()
 }
 
-/// Lets small groups join the largest one of their object.
+/// Lets small groups join the largest one of their object. What a program makes of memory that it
+/// maps may be many objects, whose changes are not the same.
 fn without_small(mut all: Vec<(String, Group)>) -> Vec<Group> {
     all.sort_by_key(|(_, group)| std::cmp::Reverse(group.events));
     let mut list: Vec<Group> = Vec::new();
     let mut largest: HashMap<String, usize> = HashMap::new();
     for (object, group) in all {
-        let known = largest.get(&object).copied().filter(|_| !object.is_empty());
+        let is_one = !object.is_empty() && !object.starts_with(MAPPING);
+        let known = largest.get(&object).copied().filter(|_| is_one);
         match known {
             Some(at) if (group.events as f64) < list[at].events as f64 * SMALL => {
                 list[at].merge(group)

@@ -351,3 +351,31 @@ fn what_one_thread_writes_is_named_together() {
     let cause = &found(&in_order(profile))[0];
     assert!(cause.advice.contains("'head' and 'tail'; 'limit'"), "{}", cause.advice);
 }
+
+/// Many lines of an object are handed on, and one is falsely shared elsewhere in the code: in a
+/// block it is the same change, in a mapping it is another object.
+#[test]
+fn what_lies_elsewhere_in_a_mapping_is_told_apart() {
+    let kinds = |region: &str| -> Vec<CauseKind> {
+        let mut profile = of_fields(&[(1, 4, CommKind::Raw, Sharing::True, 0, 0)]);
+        profile.fields.clear();
+        profile.blocks[0].bytes = 64 * 30;
+        profile.objects.last_mut().unwrap().region = region.into();
+        let first = profile.events.remove(0);
+        let of_line = |k: u64| event((1, 4, CommKind::Raw), LINE + 64 * k, (0xff, 0xff), &first);
+        profile.events.extend((0..20).map(of_line));
+        let site = profile.sites.len() as u32;
+        let place = SiteRow { function: "elsewhere".into(), line: 77, ..profile.sites[1].clone() };
+        profile.sites.push(SiteRow { address: place.address + 0x1000, ..place });
+        let of_both = [(2, 3, (0xff, 0xff00)), (3, 2, (0xff00, 0xff))].map(|(from, to, bytes)| {
+            let one = event((from, to, CommKind::Waw), LINE + 64 * 25, bytes, &first);
+            EventRow { sharing: Sharing::False, from_site: site, to_site: site, ..one }
+        });
+        profile.events.extend(of_both.map(|one| EventRow { count: 500, ..one }));
+        found(&in_order(profile)).iter().map(|cause| cause.kind).collect()
+    };
+    assert_eq!(kinds("heap").len(), 1);
+    let mut of_mapping = kinds("anonymous");
+    of_mapping.sort();
+    assert_eq!(of_mapping, [CauseKind::FalseSharing, CauseKind::Transferred]);
+}
