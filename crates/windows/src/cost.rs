@@ -476,6 +476,16 @@ mod tests {
         assert!(near(light_slower(&sums).unwrap().0, 6.0));
     }
 
+    /// Half of the time is for looks at allocations, natively, too. Half of the rest is native.
+    #[test]
+    fn looks_at_what_is_allocated_are_no_native_time() {
+        let light = Spent { hooks: SECOND, ..spent(SECOND, 2.0) };
+        let compared =
+            Compared { made: 1000, expected: 5000, native_cpu: SECOND / 2, ..Compared::default() };
+        let costs = Costs::of(&Sums { off: light, light, compared, ..Sums::default() }, 0, ASSUMED);
+        assert!(near(costs.cpu.alone, 0.6e9), "{costs:?}");
+    }
+
     #[test]
     fn looks_at_what_is_allocated_are_not_the_programs_own_time() {
         let of = |hooks| {
