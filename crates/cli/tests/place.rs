@@ -50,6 +50,17 @@ fn two_pairs_on_two_pus_in_json() {
 }
 
 #[test]
+fn what_cannot_be_simulated_is_said_before_there_is_a_plan() {
+    let scratch = Scratch::new();
+    let plan = scratch.join("p.json");
+    let args = ["--on", "core:2 pu:2", "--verify", "simulate", "-o", plan.to_str().unwrap()];
+    let outcome = place(&scratch, PAIRS, &args).expect_code(125);
+    assert_eq!(outcome.stdout_text(), "");
+    assert!(outcome.stderr_text().contains("matrix.csv"), "{outcome}");
+    assert!(!plan.exists());
+}
+
+#[test]
 fn a_plan_is_written_once_and_replaced_only_by_force() {
     let scratch = Scratch::new();
     let plan = scratch.join("p.json");

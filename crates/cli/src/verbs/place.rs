@@ -5,8 +5,9 @@ pub mod phases;
 mod same;
 mod text;
 
+use super::simulate::Verifier;
+use super::topo;
 use super::tune::worth::hardly_talk;
-use super::{simulate, topo};
 use crate::choice::{CostNames, one_of};
 use crate::kind;
 use crate::output::OUTPUT;
@@ -102,6 +103,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     let policy = args.policy.unwrap_or_default();
     let request = Request { policy, seed: args.seed, effort: args.effort, jobs };
     let mut applications = read_inputs(&args.inputs, &args)?;
+    let verifier = args.verify.is_some().then(|| verifier(&args)).transpose()?;
     if args.same_program {
         applications = vec![same::merge(applications, &args.inputs)?];
     }
@@ -145,19 +147,19 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
     if let Some(path) = args.output.as_ref().filter(|_| !args.json) {
         topo::print(&format!("\nplan written to {}\n", path.display()))?;
     }
-    if args.verify.is_some() {
-        topo::print(&format!("\n{}", verify(&args, machine, plan)?))?;
+    if let Some(verifier) = verifier {
+        let name = args.on.as_ref().map_or("this machine".into(), |on| format!("'{on}'"));
+        topo::print(&format!("\n{}", verifier.verify(machine, &name, plan)?))?;
     }
     Ok(0)
 }
 
-/// The plan, simulated beside other policies.
-fn verify(args: &Args, machine: Topology, plan: Plan) -> anyhow::Result<String> {
+/// What simulates the plan beside other policies.
+fn verifier(args: &Args) -> anyhow::Result<Verifier> {
     let [input] = &args.inputs[..] else {
         bail!("--verify simulates the accesses of one run; give one profile");
     };
-    let name = args.on.as_ref().map_or("this machine".into(), |on| format!("'{on}'"));
-    simulate::verify(&family::folder(input, args.process)?, machine, &name, plan)
+    Verifier::open(&family::folder(input, args.process)?)
 }
 
 /// The plan; of several applications, which thread is whose stands in it.

@@ -13,7 +13,7 @@ mod source;
 mod text;
 mod verify;
 
-pub use verify::verify;
+pub use verify::Verifier;
 
 use super::record::dial::{Budget, budget, duty};
 use super::topo;

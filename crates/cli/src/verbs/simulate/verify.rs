@@ -21,15 +21,29 @@ const BESIDE: &[PolicyKind] = &[
     PolicyKind::Distance,
 ];
 
-/// Simulates the threads of a plan, and policies, on `topology`; the table, for people. The trace
-/// is that of the process whose profile is at `input`.
-pub fn verify(input: &Path, topology: Topology, name: &str, plan: Plan) -> anyhow::Result<String> {
-    let machine = Machine::new(&topology, name)?;
-    let mut source = Source::of_profile(input)?;
-    let wanted = Wanted::beside("this plan", plan, BESIDE);
-    let machines = vec![OnMachine { topology, machine }];
-    let results = results(&mut source, machines, &wanted, Options::default())?;
-    Ok(format!("{}\n{}\n", text::text(&results), verdict(&results.scenarios)))
+/// The trace on which plans are simulated.
+pub struct Verifier(Source);
+
+impl Verifier {
+    /// That of the process whose profile is at `input`.
+    ///
+    /// # Errors
+    /// Fails when the profile has no trace, or it cannot be read.
+    pub fn open(input: &Path) -> anyhow::Result<Self> {
+        Source::of_profile(input).map(Self)
+    }
+
+    /// Simulates the threads of a plan, and policies, on `topology`; the table, for people.
+    ///
+    /// # Errors
+    /// Fails when the trace cannot be simulated there.
+    pub fn verify(mut self, topology: Topology, name: &str, plan: Plan) -> anyhow::Result<String> {
+        let machine = Machine::new(&topology, name)?;
+        let wanted = Wanted::beside("this plan", plan, BESIDE);
+        let machines = vec![OnMachine { topology, machine }];
+        let results = results(&mut self.0, machines, &wanted, Options::default())?;
+        Ok(format!("{}\n{}\n", text::text(&results), verdict(&results.scenarios)))
+    }
 }
 
 /// How the plan does in the simulation, which is the first of these.
