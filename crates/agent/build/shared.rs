@@ -441,6 +441,7 @@ fn threads(h: &mut Header) {
             end_record,
             calls_under_way,
             calls,
+            untimed,
             chains,
             stack_from,
             stack_end,

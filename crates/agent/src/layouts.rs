@@ -225,6 +225,8 @@ pub struct ThreadState {
     /// Its calls of functions that allocate.
     pub calls_under_way: u64,
     pub calls: [Call; MAX_CALLS],
+    /// Looks at its allocations that are not timed before the next one that is.
+    pub untimed: u64,
     /// Chains of calls by which it has allocated: 2^[`CHAIN_BITS`].
     pub chains: *mut Chain,
     /// What is known to be there of its stack, since [`Blocks::unmappings`] was `stack_seen`.

@@ -408,6 +408,7 @@ fn first_state(id: u64, page: u64, cells: u64) -> ThreadState {
         end_record: 0,
         calls_under_way: 0,
         calls: [const { Call::NONE }; MAX_CALLS],
+        untimed: 0,
         chains: (cells + CELLS_BYTES + EVENTS_BYTES) as *mut Chain,
         stack_from: 0,
         stack_end: 0,

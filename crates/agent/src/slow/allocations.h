@@ -376,8 +376,13 @@ static inline int freeing_counts(u32 unfollowed, u64 start) {
 }
 
 // Whether this look is timed.
-static inline int is_timed(const struct thread *t) {
-    return *(const u64 *)(t->page + PAGE_HOOKS) / HOOK_PARTS % TIMED_HOOKS == 0 && has_clock();
+static inline int is_timed(struct thread *t) {
+    if (__builtin_expect(t->untimed != 0, 1)) {
+        t->untimed--;
+        return 0;
+    }
+    t->untimed = TIMED_HOOKS - 1;
+    return has_clock();
 }
 
 // Counts the time of a timed look, and of those like it. Where the thread was interrupted, only a
