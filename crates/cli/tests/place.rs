@@ -72,7 +72,7 @@ fn a_plan_is_written_once_and_replaced_only_by_force() {
     let refused = place(&scratch, "0,1\n1,0\n", &on).refusal();
     assert_eq!(
         refused,
-        format!("'{path}' exists already; use --force to replace it, or another name")
+        format!("'{path}' exists already; choose another name with -o, or replace it with --force")
     );
     assert_eq!(std::fs::read(&plan).unwrap(), written);
     place(&scratch, "0,1\n1,0\n", &[&on[..], &["--force"]].concat()).expect_code(0);

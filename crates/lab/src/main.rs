@@ -98,7 +98,8 @@ fn run(arguments: &Arguments) -> Result<u8, Box<dyn std::error::Error>> {
         guest = guest.program(program);
     }
     let script = match &arguments.script {
-        Some(script) => std::fs::read_to_string(script)?,
+        Some(script) => std::fs::read_to_string(script)
+            .map_err(|error| format!("cannot read '{}': {error}", script.display()))?,
         None if command.is_empty() => return Err("name a command after --, or a script".into()),
         None => lab::quoted(&command),
     };

@@ -113,7 +113,7 @@ pub enum PlanError {
     Read { path: PathBuf, source: std::io::Error },
     #[error("cannot write the plan '{path}': {source}")]
     Write { path: PathBuf, source: std::io::Error },
-    #[error("'{path}' exists already; use --force to replace it, or another name")]
+    #[error("'{path}' exists already; choose another name with -o, or replace it with --force")]
     Exists { path: PathBuf },
     #[error("'{path}' is not a plan: {reason}; make one with 'threadtalk place … -o FILE'")]
     NotAPlan { path: PathBuf, reason: String },
