@@ -27,8 +27,8 @@ pub struct Did {
 }
 
 impl Did {
-    /// What was done natively: without the part that did the work that was counted, which took as
-    /// long, and as many calls, as in this light time.
+    /// What was done natively. Work that was counted meanwhile was done in light code: the time and
+    /// calls that it takes there, by this light time, are left out.
     #[must_use]
     pub fn without_light(self, light: &Self) -> Self {
         let times = self.work as f64 / light.work.max(1) as f64;

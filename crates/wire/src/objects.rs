@@ -18,8 +18,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 /// How many times as long as one that is left out a look at what is allocated takes: threads count
 /// so much for each look, and 1 for each that was left out.
 pub const HOOK_PARTS: u64 = 4;
-/// One in so many looks is timed: a prime, so that calls and returns that alternate are timed
-/// alike.
+/// One look in this many is timed. Calls and returns alternate, so an even number would time only
+/// one of the two.
 pub const TIMED_HOOKS: u64 = 17;
 
 /// What of allocations is looked at in windows only: bits.

@@ -186,7 +186,8 @@ static u64 walk(struct thread *t, struct call *c, struct chain *chain) {
 
 static u32 digits_of(u64 bytes) { return 64 - (u32)__builtin_clzll(bytes | 1); }
 
-// Where the call's chain is kept. How deep the stack is differs between the ways to one function.
+// Where the call's chain is kept. Chains that end in one function mostly differ in the depth of the
+// stack.
 static struct chain *chain_of(struct thread *t, const struct call *c) {
     u64 hash = (c->frames[0] ^ digits_of(c->bytes) ^ c->stack << 8) * 0x9e3779b97f4a7c15ull;
     return &t->chains[hash >> (64 - CHAIN_BITS)];

@@ -271,7 +271,8 @@ static u32 claim_in_chain(u32 name, u64 start, u64 bytes) {
     return 0;
 }
 
-// A small block begins in the page: in a larger one, or one that began behind it is gone.
+// A small block begins in the page. A larger block around it holds others from now on; one that
+// begins within it is gone.
 static void note_small(struct place *page, const struct known *k) {
     u32 starting = __atomic_load_n(&page->starting, __ATOMIC_ACQUIRE);
     if (!(starting & HAS_SMALL))

@@ -157,7 +157,8 @@ impl NativeTime {
         if self.last.cpu_ns == 0 || before == 0.0 {
             return;
         }
-        // Of native time, as often the last light time as threads were away.
+        // Without the time of threads that stayed in light code, in multiples of the last light
+        // time.
         let stayed = guess.counted / before;
         let away = (guess.cpu_ns as f64 / self.last.cpu_ns as f64 - stayed).max(0.0);
         let times = away * self.faster();

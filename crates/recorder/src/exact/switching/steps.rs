@@ -25,8 +25,8 @@ pub fn time_ns([checks, additions]: [u64; 2]) -> u64 {
     (cycles * cycle()) as u64
 }
 
-/// Processor time of looks at what is allocated or freed, in parts as threads count them, ns; what
-/// was timed of it took so many ticks.
+/// Processor time of looks at what is allocated or freed, ns: of so many `parts`, as threads count
+/// them, which took so many `ticks` without the way there and back; 0 ticks: not timed.
 pub fn hooks_ns(parts: u64, ticks: u64) -> u64 {
     let each = if ticks > 0 { DOOR_CYCLES } else { HOOK_CYCLES };
     (parts as f64 / HOOK_PARTS as f64 * each * cycle()) as u64 + ticks_ns(ticks)
